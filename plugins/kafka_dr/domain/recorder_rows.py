@@ -4,9 +4,9 @@ Invariants
 1. A sample is one file: all of its rows are in the archive, or none.
 2. A partition's target end is read before its source end. Therefore no copy of a record at or above `source_end` lies
    below `target_end`.
-3. A row is written when it differs from the newest row of its kind and key; a whole sample repeats all rows, so that
-   older files may be deleted.
-4. A value that could not be read has no row; the sample's own row says why. A missing row never means zero.
+3. A row is written when it differs from the newest row of its kind and key. A whole sample repeats all rows; older
+   files can therefore be deleted.
+4. A value that could not be read has no row; the sample's row of kind `sample` says why. A missing row never means 0.
 5. A position that a group no longer has is a row whose position is null. After a sample that lists all groups, older
    rows of groups do not count: a group or position that the newer sample lacks was deleted.
 """
@@ -196,7 +196,7 @@ COLUMNS = {
 
 
 def sample_details(details: str) -> dict[str, Any]:
-    """Parse the JSON in the column `details` of a sample's own row.
+    """Return the parsed JSON of the column `details`, which a sample's row of kind `sample` has.
 
     Raises:
         ArchiveUnavailable: the details are not of the recorder's form.

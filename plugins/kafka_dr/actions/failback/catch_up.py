@@ -127,7 +127,7 @@ def _last_copied(replicated: int | None) -> int:
 
 
 def last_offsets(procedure: Run, partitions: Iterable[TopicPartition], isolation: str) -> dict[TopicPartition, int]:
-    """Return partition of the new primary -> offset of its last record; empty and missing partitions are left out.
+    """Return partition of the new primary -> its last record's offset; empty and missing partitions are left out.
 
     Args:
         isolation: isolation.level of the flow back's consumer.

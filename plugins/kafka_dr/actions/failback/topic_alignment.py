@@ -1,4 +1,4 @@
-"""Make the returned cluster's topics like those of the new primary: existence, number of partitions, settings."""
+"""Make the returned cluster's topics like the new primary's topics: existence, number of partitions, settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_alike(
     Args:
         scope: topic of the new primary -> its name on the returned cluster.
         before: deleted topics of the returned cluster; a topic created again gets the replication factor and
-            cluster-specific settings that it had. All other settings are those of the new primary.
+            cluster-specific settings that it had. All other settings are copied from the new primary.
 
     Returns:
         Names of the created topics, and of the topics with added partitions; sorted.

@@ -157,7 +157,7 @@ class TopicRecreation:
             )
 
     def _recreated_earlier(self, old: list[str]) -> set[str]:
-        """Return the topics that the earlier run that wrote the export recreated; they have only copied records."""
+        """Return topics that the earlier run that wrote the export recreated, and that have only copied records."""
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()

@@ -24,7 +24,7 @@ def figures_by_step(e: Evidence) -> dict[str, Mapping[str, Any]]:
 def excluded_rows(e: Evidence) -> list[dict[str, Any]]:
     """Return one row per group that drain_consumers did not wait for: group, reason, policy, members.
 
-    As drain_consumers recorded these groups; before that as planned.
+    If drain_consumers is not done, the rows are those of the plan.
     """
     drained, plan = figures_by_step(e).get(Step.DRAIN_CONSUMERS, {}), e["plan"] or {}
     groups = e.get("excluded_groups") or drained.get("excluded") or plan.get("excluded") or []

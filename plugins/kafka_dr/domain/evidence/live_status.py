@@ -51,7 +51,7 @@ class LiveStep:
 
     Attributes:
         state: `not begun`, `running`, `asking` (a gate without an answer), `done`, `failed`, `no outcome` (the
-            procedure ended without it) or `watching` (only watch_old_source).
+            procedure ended before the step did) or `watching` (only watch_old_source).
         seconds: from the step's first journal entry until now, or until its end.
         message: text of the step's newest failure or note; empty if the step is done.
     """
@@ -66,7 +66,7 @@ class LiveStep:
 
 @dataclass(frozen=True)
 class FenceClock:
-    """How long clients have been fenced, and until when they may be.
+    """How long clients have been fenced, and until when clients may stay fenced (deadline max_fence_seconds).
 
     Attributes:
         state: `counting`, `overdue`, `opening` (of the target), `returning` (to the source), `over` (clients work) or

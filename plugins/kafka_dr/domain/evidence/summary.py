@@ -76,7 +76,7 @@ class EvidenceSummary:
         no_checkpoint: number of positions without a checkpoint of MirrorMaker 2.
         ends: cut-off and boundary by partition.
         listed: sentences on the lost records as the loss assessment read them on the source; empty without loss.
-        groups: groups of the plan; those that MirrorMaker 2's checkpoints would make re-read most come first.
+        groups: groups of the plan, most re-reads by MirrorMaker 2's checkpoints first.
     """
 
     sentences: list[str]
@@ -206,7 +206,11 @@ def _fence(e: Evidence) -> str:
 
 
 def _armed(e: Evidence, fenced_at: str | None) -> str:
-    """Return what became of an armed fence, as text; `fenced_at`: when the watcher proved it, None if not recorded."""
+    """Return the state of an armed fence as text.
+
+    Args:
+        fenced_at: when the watcher proved the fence, ISO 8601; None if not recorded.
+    """
     if Step.RETURN_TO_SOURCE in step_done(e):
         return f"armed until the return to {e['source']}: watch_old_source does not fence {e['source']} any more"
     if Step.WATCH_OLD_SOURCE in step_done(e):

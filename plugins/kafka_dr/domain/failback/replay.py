@@ -2,7 +2,7 @@
 
 Invariants
 1. The records of one partition are written in offset order: if a replay stops, the records written so far are the
-   partition's first ones.
+   partition's first records.
 2. A record of a transaction that is not committed is not written.
 3. A value is not written to a compacted topic if clients wrote its key later on the new primary: the replay would undo
    the client's value.
@@ -77,7 +77,8 @@ def with_origin_headers(headers: Headers, origin: Origin, procedure_id: str) -> 
 def without_origin_headers(headers: Headers, procedure_ids: Collection[str]) -> tuple[Origin, Headers] | None:
     """Return a replayed record's origin and original headers; None if none of these procedures exported the record.
 
-    A record that an earlier replay wrote and that was stranded again has older origin headers among its original ones.
+    A record that an earlier replay wrote and that was stranded again has older origin headers among its original
+    headers.
     """
     if (
         len(headers) < 2
@@ -95,7 +96,7 @@ def mark_of(key: bytes | None) -> bytes | None:
 
 
 def mark_in(key_sha256: str) -> bytes:
-    """Return a key's mark from the key's SHA-256 in hexadecimal digits, as in the export."""
+    """Return a key's mark, the first 16 bytes of its SHA-256, from the key's SHA-256 in hexadecimal digits."""
     return bytes.fromhex(key_sha256)[:_MARK_BYTES]
 
 
@@ -175,7 +176,7 @@ class Found(NamedTuple):
         read_back: number of records that are exactly once on the new primary, with the exported content.
         overwritten: records that compaction deleted, because a client or a later replayed record wrote their key.
         expired: records at the log start that retention has deleted since the replay wrote them.
-        overtaken: records that lie above a client's record of the same key, so that they undo the client's value.
+        overtaken: records that lie above a client's record of the same key, and therefore undo the client's value.
         restamped: those of `read_back` whose timestamp is the time of the replay.
         problems: contradictions between export and log, a sentence each; empty if the replay is proven.
     """
@@ -263,7 +264,7 @@ class ReadBack:
         )
 
     def _skip_to(self, offset: int | None) -> None:
-        """Count as missing every remaining expected record below an offset; all remaining ones if it is None."""
+        """Count as missing every remaining expected record below `offset`; every remaining record if it is None."""
         while self._next is not None and (offset is None or self._next.offset < offset):
             self._miss(self._next)
             self._next = next(self._expected, None)

@@ -111,7 +111,7 @@ def decide_topics(topics: Iterable[str], rules: Mapping[str, str]) -> tuple[dict
     Args:
         topics: names of topics with stranded records.
         rules: regular expression, as in MirrorMaker 2's `topics`, to decision. A rule with a topic's exact name goes
-            before other expressions, `.*` counts last; records of a topic without any rule are kept in place.
+            before other expressions, `.*` counts last; a topic without any rule gets the decision keep.
 
     Returns:
         Topic -> decision; and one sentence for each topic with contradicting rules.

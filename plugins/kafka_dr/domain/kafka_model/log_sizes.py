@@ -12,7 +12,8 @@ def log_sizes(printed: str) -> dict[TopicPartition, int]:
     """Return partition -> bytes of its largest replica; unfinished replicas of moves between disks do not count.
 
     Args:
-        printed: the tool's output: text lines, and one line of JSON with brokers, their log directories and partitions.
+        printed: output of `kafka-log-dirs --describe`: text lines, and one line of JSON with brokers, log directories
+            and partitions.
 
     Raises:
         BadInput: the output has no such JSON line, or a broker could not read a directory.

@@ -169,7 +169,7 @@ def _number(text: str) -> int | None:
 
 
 def sees_every_transaction(rules: AclRules, principals: Iterable[str]) -> bool:
-    """Whether one of the principals may describe every transactional id: only then is a list of them complete."""
+    """Whether one of the principals may describe all transactional ids: only then is a list of these ids complete."""
     if not rules.authorizer:
         return True
     entries = [e for e in rules.entries if e.resource_type == "transactional_id"]

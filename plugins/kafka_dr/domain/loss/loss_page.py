@@ -16,7 +16,7 @@ _SECONDS_BELOW = 120
 
 
 def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
-    """Return the gate's page as Markdown: how the source was found lost, what is lost, the groups concerned, digest."""
+    """Return the gate's page as Markdown: how the source was checked, what is lost, the groups, the plan's digest."""
     override = plan["confirmed"].get("override")
     return "\n".join(
         [
@@ -95,7 +95,7 @@ def _taken_over(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _last_seen(source: str, seen: SourceLastSeen) -> str:
-    """Return sentences on when the source was last sampled, when it last answered, and when the run checked it.
+    """Return sentences on when the source was last sampled, when the source last answered, and when it was checked.
 
     Records that the source accepted after the last sample are only estimated on the page.
     """
@@ -194,7 +194,10 @@ def _figures(plan: Mapping[str, Any]) -> list[str]:
 
 
 def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
-    """Return sentences on the lost records as read on the source, or that it was not read; empty without loss."""
+    """Return sentences on the lost records as read on the source; empty without loss.
+
+    If the source was not read, the sentences say so.
+    """
     records = inventory.get("records")
     if not inventory.get("losing"):
         return ""

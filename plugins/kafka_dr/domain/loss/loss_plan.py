@@ -58,20 +58,21 @@ class LossPlan:
     """What one unplanned failover will do.
 
     Attributes:
-        topics: per topic: source name, name on the target, number of partitions, the source's topic id as last seen.
+        topics: per topic: source name, name on the target, number of partitions, last observed topic id on the source.
         opening: ACL entries that will be removed on the target, as text.
         confirmed: how the source was confirmed to be lost, or the override's reason; and how the source will be
             fenced.
         inventory: the figures of the loss assessment, including the assessment's digest.
         loss: rows of loss: topic, partition, from_offset, certain_to, possible_to.
         unproven: what the run will not be able to prove.
-        continues: the planned run that this run continues, and the facts that it takes over as proven; None without.
-        gone: topics that were already deleted on the source when it was last seen: the run does not move them.
+        continues: the planned run that this run continues, and what that run has proven; None if no run is continued.
+        gone: topics that were already deleted on the source when it was last observed; the run does not move them.
         seen: when the source was last observed to work, with the fields of `SourceLastSeen`.
         rereads: `bound` (the most records that a group may read again on one partition, as computed before
             MirrorMaker 2 is stopped; None if unknown), `positions` (number of all positions), `unknown` (positions
             without a bound), `may_have_moved` (positions of groups that may have committed after the last sample).
-        cool_down: the cool-down that is not waited for, and why: as in `FailoverPlan`; None if none was running.
+        cool_down: the cool-down that is not waited for: the earlier procedure, its outcome and end, the end of the
+            cool-down, and the starter's reason; None if no cool-down was running.
     """
 
     procedure_id: str

@@ -1,11 +1,12 @@
-"""Whether the source is lost, judged by looks from several views, in several rounds over a window of time.
+"""Whether the source is lost, judged by looks from several views, in several rounds.
 
 A view is a place that sends requests to the source: the orchestrator, Connect, the application. A look is one request.
 
 Invariants
 1. Lost means: in every round the orchestrator's own view got no answer from the source, and no other view ever got one.
 2. A single answer to any view in any round counts: clients may still use the source.
-3. A view that could not look counts neither for a lost source nor against it.
+3. A look that could not be made says nothing about the source. If the orchestrator's view lacks a look in a round, the
+   source is not called lost.
 4. Only with a lost source may the procedure continue without an override. If the source refuses writes, is slow,
    answers, or its state is undecided, a reason and a second person are needed: the source may recover at any moment,
    and clients that still reach the source would write on the source while other clients write on the target.
@@ -73,7 +74,7 @@ class Look:
     round: int = 0
 
     def as_fields(self) -> dict[str, Any]:
-        """Return the look's time and result, as plain data."""
+        """Return when the look began, its result, its observation as text and its seconds, as plain data."""
         return {"at": self.at, "sight": self.sight.value, "words": self.words, "seconds": self.seconds}
 
 
@@ -103,7 +104,7 @@ class ViewsStory:
 
 @dataclass(frozen=True)
 class LossVerdict:
-    """The source's state over a window of time, and a summary of each view's looks.
+    """The source's state, judged by all looks, and a summary of each view's looks.
 
     Attributes:
         rounds: number of rounds in which every view was to look at the source, up to a round with an answer.
@@ -149,7 +150,10 @@ def _state(looks: Sequence[Look], rounds: int) -> SourceState:
 
 
 def _state_by_last_looks(looks: Sequence[Look]) -> SourceState:
-    """Return the more frequent of REFUSES_WRITES (also in a tie) and SLOW in the views' last looks; else UNDECIDED."""
+    """Return REFUSES_WRITES or SLOW, whichever more views' last looks have; UNDECIDED if no last look has either.
+
+    REFUSES_WRITES in a tie. Looks that could not be made are left out.
+    """
     last_sights = {look.view: look.sight for look in looks if look.sight is not Sight.UNKNOWN}
     counts = Counter(last_sights.values())
     if not counts[Sight.REFUSES_WRITES] and not counts[Sight.SLOW]:

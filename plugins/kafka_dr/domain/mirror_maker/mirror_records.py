@@ -22,6 +22,7 @@ LONGEST_STRING = 32767
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _SYNC_VALUE, _CHECKPOINT_VALUE, _HEARTBEAT_VALUE = Struct(">qq"), Struct(">hqq"), Struct(">hq")
 _BARE_CHECKPOINT = _CHECKPOINT_VALUE.size + _INT16.size
+_FIND_OTHER_WRITER = "find out which client other than MirrorMaker 2 writes to MirrorMaker 2's internal topics"
 
 
 class Malformed(SwitchbackError):
@@ -63,7 +64,7 @@ Record = TypeVar("Record")
 
 
 class Decoded(NamedTuple, Generic[Record]):
-    """What was decoded from many records: `records` in order, and the index and fault of every malformed record."""
+    """The result of decoding many records: `records` in order, and (index, fault) of every malformed record."""
 
     records: list[Record]
     malformed: list[tuple[int, Malformed]]
@@ -171,7 +172,7 @@ def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> 
 
 
 def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointColumns | None:
-    """Return a million checkpoints, decoded quickly; None if any record has another form than MirrorMaker 2's."""
+    """Return the checkpoints of these records, decoded in bulk; None if a record has not MirrorMaker 2's form."""
     keys, values = list(newest), list(newest.values())
     if not (_all_bytes(keys) and _all_bytes(values)) or set(map(len, values)) - {_BARE_CHECKPOINT}:
         return None
@@ -214,7 +215,7 @@ def _whole_head(key: bytes) -> tuple[str, str]:
 
 
 def _decode_clean_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[OffsetSync] | None:
-    """Return millions of offset syncs, decoded quickly; None if any is malformed: `_bulk` then reports the faults."""
+    """Return the offset syncs of these records, decoded in bulk; None if any record is malformed."""
     if len(keys) != len(values) or not _all_bytes(values) or set(map(len, values)) != {_SYNC_VALUE.size}:
         return None
     joined = b"".join(values)
@@ -255,7 +256,10 @@ def _topic_partition(kind: str, key: bytes | None, at: int = 0) -> TopicPartitio
     topic, at = _read_string(kind, "topic", data, at)
     (partition,) = _unpack(kind, "partition", _INT32, data, at)
     if not topic or partition < 0:
-        raise Malformed(f"{kind} of topic {topic!a}, partition {partition}: no such partition can exist")
+        raise Malformed(
+            f"{kind} of topic {topic!a}, partition {partition}: no such partition can exist",
+            next_step=_FIND_OTHER_WRITER,
+        )
     return TopicPartition(topic, partition)
 
 
@@ -269,7 +273,7 @@ def _heartbeat_key(key: bytes | None) -> tuple[str, str]:
     source, at = _read_string("heartbeat", "source alias", data, 0)
     target, _ = _read_string("heartbeat", "target alias", data, at)
     if not source or not target:
-        raise Malformed("heartbeat without an alias", seen=f"{source!a} to {target!a}")
+        raise Malformed("heartbeat without an alias", seen=f"{source!a} to {target!a}", next_step=_FIND_OTHER_WRITER)
     return source, target
 
 
@@ -298,14 +302,20 @@ def _heartbeat_value(value: bytes | None) -> int:
 
 def _present(kind: str, part: str, data: bytes | None) -> bytes:
     if data is None:
-        raise Malformed(f"{kind} without a {part}", seen="a tombstone" if part == "value" else "a null key")
+        raise Malformed(
+            f"{kind} without a {part}",
+            seen="a tombstone" if part == "value" else "a null key",
+            next_step=_FIND_OTHER_WRITER,
+        )
     return data
 
 
 def _unpack(kind: str, field: str, shape: Struct, data: bytes, at: int) -> tuple[int, ...]:
     if len(data) < at + shape.size:
         raise Malformed(
-            f"{kind} is cut off in its {field}", seen=f"{len(data)} bytes where {at + shape.size} are needed"
+            f"{kind} is cut off in its {field}",
+            seen=f"{len(data)} bytes where {at + shape.size} are needed",
+            next_step=_FIND_OTHER_WRITER,
         )
     return shape.unpack_from(data, at)
 
@@ -315,22 +325,32 @@ def _read_string(kind: str, field: str, data: bytes, at: int) -> tuple[str, int]
     start, end = at + _INT16.size, at + _INT16.size + length
     if length < 0 or end > len(data):
         raise Malformed(
-            f"{kind} is cut off in its {field}", seen=f"a length of {length} with {len(data) - start} bytes left"
+            f"{kind} is cut off in its {field}",
+            seen=f"a length of {length} with {len(data) - start} bytes left",
+            next_step=_FIND_OTHER_WRITER,
         )
     try:
         return data[start:end].decode("utf-8"), end
     except UnicodeDecodeError as error:
-        raise Malformed(f"{kind} whose {field} is not UTF-8", seen=f"byte {error.start} of {length}") from error
+        raise Malformed(
+            f"{kind} whose {field} is not UTF-8",
+            seen=f"byte {error.start} of {length}",
+            next_step=_FIND_OTHER_WRITER,
+        ) from error
 
 
 def _require_version(kind: str, version: int) -> None:
     if version != VERSION:
-        raise Malformed(f"{kind} of version {version}", seen=f"only version {VERSION} is supported")
+        raise Malformed(
+            f"{kind} of version {version}",
+            seen=f"only version {VERSION} is supported",
+            next_step="find out which client other than MirrorMaker 2, or which newer MirrorMaker 2, wrote the record",
+        )
 
 
 def _require_positions(kind: str, *numbers: int) -> None:
     if min(numbers) < 0:
-        raise Malformed(f"{kind} with a negative number", seen=str(min(numbers)))
+        raise Malformed(f"{kind} with a negative number", seen=str(min(numbers)), next_step=_FIND_OTHER_WRITER)
 
 
 def _string(kind: str, field: str, text: str, empty: bool = False) -> bytes:

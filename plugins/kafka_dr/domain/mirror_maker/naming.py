@@ -235,8 +235,8 @@ class TemplateNaming(Naming):
 def naming_problems(spec: NamingSpec, aliases: Iterable[str]) -> list[str]:
     """Return reasons why a naming policy is unusable for these aliases; empty if the policy can be used.
 
-    An alias that contains the default policy's separator is refused by the topology's checks, not here: this module
-    could parse topic names with such an alias, but MirrorMaker 2 cannot.
+    An alias that contains the default policy's separator is no problem for this module, but for MirrorMaker 2; the
+    topology's checks refuse such an alias.
     """
     if not spec.separator or _ILLEGAL_IN_TOPIC.search(spec.separator):
         return [f"separator {spec.separator!a}: expected one or more letters, digits, dots, hyphens or underscores"]

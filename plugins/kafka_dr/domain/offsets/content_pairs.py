@@ -28,7 +28,7 @@ class OwnPair(NamedTuple):
 
 
 class PairSearch:
-    """Pairs a target partition's newest record with one of the source's records, which are read one by one."""
+    """Pairs a target partition's newest record with the last source record that has the same content."""
 
     def __init__(self, downstream: int) -> None:
         """Start a search, before any source record is read.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def compare_with_mirror_maker(rows: pd.DataFrame, checkpoints: pd.DataFrame) -> pd.DataFrame:
-    """Add the position of MirrorMaker 2's checkpoint, and the re-reads that it would cause, to every translated row.
+    """Return the translated rows with the positions and the re-reads that MirrorMaker 2's checkpoints would give.
 
     Args:
         rows: translated positions: group, target_topic, partition, target_position.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopicView:
-    """One topic: its id (a recreated topic has another), partition count, smallest replica count, and configs."""
+    """One topic: its id (a recreated topic has another id), partition count, smallest replica count, and configs."""
 
     topic_id: str
     partitions: int
@@ -124,7 +124,7 @@ class Observation:
         groups: groups that move: with positions on the scope's topics on the source.
         source_starts: log starts of the scope's partitions on the source.
         first, last: two samples of log ends, the second some seconds after the first.
-        known_topic_ids: topic id on the source as the last procedure of this pair of clusters recorded it, by topic.
+        known_topic_ids: source topic -> topic id that the last procedure of this pair of clusters recorded.
         exempt: principals that are never fenced, by cluster alias.
         has_probe: whether the topology names a probe principal for the source, which tries to write behind the fence.
         positions: positions that `groups` have committed on the source: group, topic, partition, position.

@@ -52,7 +52,7 @@ class ExcludedGroup:
 
 
 def unknown_groups(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return the `wanted` groups that `known` lacks, as text, each with the most similar names of `known`."""
+    """Return the `wanted` groups that are not among `known`, as text, each with the most similar names of `known`."""
     names = sorted(known)
     unknown = [(group, get_close_matches(group, names, n=5, cutoff=0.5)) for group in sorted(set(wanted) - set(names))]
     return [f"{group!a} (similar: {', '.join(map(ascii, alike)) if alike else 'none'})" for group, alike in unknown]
@@ -81,7 +81,7 @@ class FailoverPlan:
         fence: ACL entries that will be added on the source, as text.
         opening: ACL entries that will be removed on the target, as text.
         unproven: what the run will not be able to prove.
-        excluded: groups that are fenced like all others, but that the drain does not wait for.
+        excluded: groups that are fenced like all other groups, but that drain_consumers does not wait for.
         abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
         lag: upper bound of the number of source records that MirrorMaker 2 has not replicated when the plan is made.
         drain_seconds: estimated seconds until these records are replicated; None if no replication rate was measured.
