@@ -13,7 +13,7 @@ def canonical_json(value: Any) -> str:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Parse JSON; ValueError if the text is no JSON, or nested too deeply."""
+    """Return the parsed value of a JSON text; raise ValueError if the text is no JSON, or nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -23,12 +23,12 @@ _EXPLAINED_ELSEWHERE: Mapping[str, str] = {
 
 
 def page_of_failure(step: str) -> str:
-    """Return the heading that says what a step's failures mean and what to do."""
+    """Return `runbooks/PAGE.md#HEADING` of the heading that says what a step's failures mean and what to do."""
     return f"runbooks/{_FAILURES_ELSEWHERE.get(step, 'stuck_procedure')}.md#{step}"
 
 
 def page_of_step(dag_id: str, step: str) -> str:
-    """Return the heading that says what a step of a procedure of the DAG `dag_id` does and proves."""
+    """Return `runbooks/PAGE.md#HEADING` of the heading that says what a step of the DAG `dag_id` does and proves."""
     if dag_id not in PROCEDURES:
         return page_of_failure(step)
     if step == Step.RETURN_TO_SOURCE and dag_id == RESTORE_GROUP_OFFSETS.dag_id:

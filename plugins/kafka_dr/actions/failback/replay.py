@@ -286,7 +286,7 @@ class Replay:
 
 
 class LaterKeys:
-    """Finds keys of stranded records (one compacted partition) that clients wrote again since the failover."""
+    """Finds keys of one compacted partition's stranded records that clients have written again since the failover."""
 
     def __init__(
         self, procedure: Run, reader: RecordReader, part: ReplayPart, exports: Collection[str], begin: int

@@ -59,7 +59,7 @@ class ReplayPart:
 
     @property
     def origin(self) -> TopicPartition:
-        """Partition of the returned cluster that held the records."""
+        """Partition of the returned cluster whose stranded records the part has."""
         return self.stranded.topic_partition
 
     def fate(self, record: Record, written_later: Any = frozenset()) -> Fate:

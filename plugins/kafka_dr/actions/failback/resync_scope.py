@@ -37,7 +37,7 @@ def refuse_dedicated(procedure: Run) -> None:
 
 
 def failed_over(procedure: Run) -> Run:
-    """Return the procedure that moved clients from the returned cluster to the new primary.
+    """Return the procedure that, as find_stranded_records recorded, moved clients to the new primary.
 
     Raises:
         Contradiction: the journal lacks the procedure that find_stranded_records recorded, or that procedure has

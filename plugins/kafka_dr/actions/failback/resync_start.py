@@ -44,7 +44,7 @@ class SeedRecord:
     Attributes:
         replicated: partition of the new primary -> last offset that counts as copied; -1 for none.
         topic_ids: topic of the returned cluster -> its id when seeded; a topic with another id now was recreated.
-        ran: whether the flow may have run after a seed, so that Connect's offsets say how far the flow is.
+        ran: whether the flow may have run after a seed; only then can Connect's offsets be above the seeded offsets.
     """
 
     replicated: dict[TopicPartition, int]

@@ -25,7 +25,7 @@ _FILES = ["file", "sha256", "uncommitted_sha256", "older_file", "older_sha256"]
 
 
 def deleted_copies(procedure: Run) -> list[TopicPartition]:
-    """Return the returned cluster's partitions that copy the new primary's own topics and that the run will delete.
+    """Return the returned cluster's partitions that copy topics of the new primary and that the run will delete.
 
     [] unless the mode is recreate and the two flows write to topics of different names.
     """
@@ -47,7 +47,7 @@ class ReturnedClusterLogs:
         boundary: partition of the new primary -> its log end before clients wrote to it after the failover; the
             failover's boundary.
         gone: partition that the returned cluster no longer has -> number of offsets in its copy on the new primary.
-        copied_back: partitions that copy the new primary's own topics, and that will be deleted. Their records are
+        copied_back: partitions that copy topics of the new primary, and that will be deleted. Their records are
             never stranded, and are searched only for records that the new primary no longer has.
     """
 

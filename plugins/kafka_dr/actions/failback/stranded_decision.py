@@ -21,10 +21,10 @@ def mode_of(procedure: Run) -> Mode:
 
 
 def planned_return(procedure: Run) -> PlannedReturn:
-    """Return what the run will do with the returned cluster's logs, by the stranded records found and the params.
+    """Return what the run will do with the returned cluster's logs, by the listed stranded records and the params.
 
     Raises:
-        NotReady: the requested mode or decisions are impossible for the stranded records that were found.
+        NotReady: the requested mode or decisions are impossible for the listed stranded records.
     """
     findings, mode = procedure.progress.require(StrandedRecordsFound), mode_of(procedure)
     sizes = findings if mode is Mode.RECREATE and isinstance(findings, StrandedRecordsFoundWithSizes) else None
@@ -77,7 +77,9 @@ def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list
 
 
 def require_decided(procedure: Run) -> Approval | None:
-    """Return the valid approval of what `planned_return` returns; None if no approval is needed.
+    """Return the valid approval of the mode and of the decisions on stranded records; None if none is needed.
+
+    None is needed in mode append without stranded or lacking records.
 
     Raises:
         Refusal: decide_stranded_records is not done.

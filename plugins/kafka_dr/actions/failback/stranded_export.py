@@ -48,8 +48,8 @@ class ExportedPartition:
         since: offset from which on exported records are stranded; records below were replicated, and are not replayed.
         file: Parquet file of the exported records, ascending by offset.
         sha256: SHA-256 of `file`, as in the journal.
-        uncommitted_file: Parquet file with the offsets of exported records that no transaction has committed.
-        uncommitted_sha256: SHA-256 of `uncommitted_file`; None, without a file, if all records are committed.
+        uncommitted_file: Parquet file with the offsets of exported records whose transaction is open or aborted.
+        uncommitted_sha256: SHA-256 of `uncommitted_file`; None, without a file, if there is no such record.
     """
 
     topic: str
@@ -62,7 +62,7 @@ class ExportedPartition:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Partition of the returned cluster that held the records."""
+        """Partition of the returned cluster whose records are exported."""
         return TopicPartition(self.topic, self.partition)
 
     def verify(self) -> None:
@@ -192,7 +192,7 @@ def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[
 
 
 def exported_partitions(procedure: Run) -> list[ExportedPartition]:
-    """Return the partitions with an exported file, sorted; the files are neither read nor verified."""
+    """Return the partitions with exported stranded records, sorted; their files are neither read nor verified."""
     findings = procedure.progress.require(StrandedRecordsFound)
     since = frame_partitions(procedure.artifacts.load(findings.frontier), "source_end")
     folder = Path(procedure.topology.evidence) / exported_by(procedure) / findings.export.folder

@@ -50,12 +50,12 @@ _EXPORTED = {
 
 
 def compares_whole_logs(procedure: Run) -> bool:
-    """Whether the search also compares records proven to be replicated (param compare, or topics will be deleted)."""
+    """Whether the search also compares records proven to be replicated: by param compare, or before a deletion."""
     return procedure.request.choices.get("compare") == "whole" or will_be_deleted(procedure)
 
 
 def will_be_deleted(procedure: Run) -> bool:
-    """Whether clients' own topics on the returned cluster will be deleted (mode recreate, identity naming)."""
+    """Whether the run deletes topics with stranded records on the returned cluster (mode recreate, identity naming)."""
     return mode_of(procedure) is Mode.RECREATE and not names_separate_directions(procedure)
 
 

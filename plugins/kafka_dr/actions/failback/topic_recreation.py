@@ -201,7 +201,10 @@ class TopicRecreation:
 
 
 def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
-    """Return the topics in a procedure's first intent to delete topics, by name; None without such an intent."""
+    """Return topic of the returned cluster -> its id and settings, by a procedure's first intent to delete topics.
+
+    None without such an intent.
+    """
     noted = procedure.progress.facts(TopicsToDelete)
     if not noted:
         return None
@@ -271,7 +274,7 @@ def _internal(procedure: Run, flow: Flow) -> set[tuple[str, str]]:
 
 
 def replicas_of(info: TopicInfo) -> int:
-    """Return a topic's replication factor: the smallest of its partitions; 0 if unknown."""
+    """Return a topic's replication factor: the smallest number of replicas of a partition; 0 if unknown."""
     return min(map(len, info.replicas.values()), default=0)
 
 

@@ -248,7 +248,7 @@ def _classes(classes: Mapping[str, int]) -> list[TimePart]:
 
 
 def _rereads(rereads: Mapping[str, int | None]) -> list[TimePart]:
-    """Return two bars on one scale, re-reads by Switchback and by MirrorMaker 2's checkpoints; unknown has length 0."""
+    """Return two bars on one scale: re-reads by Switchback, and by MirrorMaker 2's checkpoints; 0 long if unknown."""
     ours, theirs = rereads["bound"], rereads["mirror_maker"]
     most = max(ours or 0, theirs or 0) or 1
     bars = [("Switchback", ours, "own"), ("MirrorMaker 2's checkpoints", theirs, "people")]

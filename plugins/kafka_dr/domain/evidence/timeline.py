@@ -58,7 +58,7 @@ class TimeLine:
 
 
 def client_downtime(evidence: Mapping[str, Any]) -> TimeSpan | None:
-    """Return the span from fence_producers' start until clients were redirected or returned; None if never stopped."""
+    """Return the time from fence_producers' start until clients were redirected or returned; None if never fenced."""
     steps = {step["id"]: step for step in evidence["steps"]}
     fence, return_step, redirect_step = (
         steps.get(name) for name in (Step.FENCE_PRODUCERS, Step.RETURN_TO_SOURCE, Step.REDIRECT_CLIENTS)

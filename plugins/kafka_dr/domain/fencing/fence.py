@@ -97,7 +97,7 @@ def _deny(scope: FenceScope, name: str, pattern: str, principal: str) -> AclEntr
 
 
 def opening_entries(rules: AclRules, scope: FenceScope, principals: frozenset[str]) -> list[AclEntry]:
-    """Return the DENY entries to remove so that these principals may do the scope's operation on its names, sorted.
+    """Return the DENY entries that refuse the scope's operation on its names to these principals, sorted.
 
     DENY entries against a single host are not returned, because no fence adds such entries.
     """

@@ -192,7 +192,7 @@ def may_be_ended(transaction: OpenTransaction, known: Iterable[KnownTransaction]
 
     Args:
         known: the transactional ids that the transaction coordinators list now.
-        all_seen: whether that list is complete, as `sees_every_transaction` says.
+        all_seen: whether that list is complete, because Switchback's principal may describe every transactional id.
     """
     open_of_producer = [k for k in known if k.producer_id == transaction.producer_id and k.open]
     if transaction.transactional_id is not None:

@@ -105,7 +105,7 @@ def loss_increases(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[
 
     Args:
         approved: the plan's rows of loss.
-        now: the rows of `loss_now`, and rows of missing ranges below the approved ranges.
+        now: the approved rows, corrected by newer observations; and rows of missing ranges below the approved ranges.
     """
     approved_rows = {(row["topic"], row["partition"]): row for row in approved}
     pairs = [(row, approved_rows.get((row["topic"], row["partition"]))) for row in now]

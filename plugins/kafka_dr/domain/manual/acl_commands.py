@@ -21,7 +21,7 @@ _FLAGS = {"topic": "--topic", "group": "--group", "transactional_id": "--transac
 
 
 def entry_of(text: str) -> AclEntry:
-    """Parse an ACL entry from its text in a plan; the reverse of `str(entry)`.
+    """Return the ACL entry whose text is in a plan; the reverse of `str(entry)`.
 
     Raises:
         BadInput: the text is no ACL entry.

@@ -17,7 +17,7 @@ _GROUPS_AT_ONCE = 50
 def position_files(positions: Sequence[tuple[str, str, int, int]]) -> list[tuple[str, list[str], str]]:
     """Return (name, groups, content) of each file for `kafka-consumer-groups --reset-offsets --from-file`.
 
-    As the tool requires, a file of several groups begins each line with the group, a file of one group does not.
+    As the tool requires, each line begins with the group in a file of several groups, but not in a file of one group.
 
     Args:
         positions: rows of group, topic, partition, and position on the target.

@@ -67,7 +67,7 @@ class ConnectorView:
 
     @property
     def settling(self) -> bool:
-        """Whether Connect is assigning or starting the connector or some tasks, and all others are RUNNING."""
+        """Whether Connect is assigning or starting the connector or some tasks, and all other states are RUNNING."""
         states = {self.state, *self.tasks.values()}
         return bool(states & _PASSING) and states <= {"RUNNING", *_PASSING}
 
