@@ -53,13 +53,14 @@ class CatchUp:
             worst = sorted(behind.items(), key=lambda item: (-item[1], item[0]))
             named = ", ".join(f"{tp} by {offsets}" for tp, offsets in worst[:5])
             raise NotYet(
-                f"by Connect's committed offsets, {len(behind)} of {len(ends)} partitions are behind the log ends of"
-                f" {age:.0f} s ago, in offsets: {named}"
+                f"by Connect's committed offsets, {len(behind)} of {len(ends)} partitions are behind the log ends on"
+                f" {self._procedure.request.source} of {age:.0f} s ago, in offsets: {named}"
             )
         if age > self._allowed:
             self._note()
             raise NotYet(
-                f"all records up to the log ends of {age:.0f} s ago are copied; newer records are compared next"
+                f"all records up to the log ends on {self._procedure.request.source} of {age:.0f} s ago are copied;"
+                " newer records are compared next"
             )
         return FlowBackCaughtUp(partitions=len(ends), behind_seconds=round(age, 3), allowed_seconds=self._allowed)
 
@@ -69,7 +70,7 @@ class CatchUp:
         if "FAILED" in {status.state, *status.tasks.values()} or status.stopped:
             raise NotReady(
                 f"Connector {status.name} is stopped or failed, or a task has failed",
-                str(status),
+                f"flow {flow.source}->{flow.target}: {status}",
                 "Read the log of the Connect worker, and restart a failed connector or task in Connect. Then start a"
                 " new run, which resumes a stopped connector.",
             )

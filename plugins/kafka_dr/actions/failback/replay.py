@@ -355,8 +355,8 @@ def refuse_unproven(procedure: Run, proven: Iterable[ReplayProof]) -> None:
         raise Contradiction(
             f"Replayed records on {procedure.request.source} do not match the export",
             " | ".join(wrong[:_NAMED]),
-            "The export still holds all records. Find out which client wrote records to these topics or deleted records"
-            " from these topics. Then start a new run, which reads the replayed records back again.",
+            "The export still has all records, and replayed records stay on the cluster. Find out which client wrote to"
+            " these topics or deleted records from them. Then start a new run, which reads the records back again.",
         )
 
 

@@ -135,8 +135,8 @@ def parts_of(procedure: Run) -> list[ReplayPart]:
         raise NotReady(
             "Quarantine topics are compacted, and compaction would delete records",
             first_few(unfit),
-            f"Set cleanup.policy of these topics to delete on {procedure.request.source}, then start a new run; or"
-            " start a new run with another decision (param stranded).",
+            f"This try replayed no record. Set cleanup.policy of these topics to delete on {procedure.request.source},"
+            " then start a new run; or start a new run with another decision (param stranded).",
         )
     return parts
 
@@ -169,8 +169,9 @@ def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartitio
         raise NotReady(
             f"Stranded records cannot be replayed: partitions are missing on {procedure.request.source}",
             detail,
-            f"Create these partitions on {procedure.request.source}, then start a new run; or start a new run with"
-            " another decision (param stranded) for these topics.",
+            "This try deleted no topic and replayed no record. Create these partitions on"
+            f" {procedure.request.source}, then start a new run; or start a new run with another decision (param"
+            " stranded) for these topics.",
         )
     illegal = [
         f"{place.topic}: {problem}" for place, _ in decided if (problem := topic_problem(place.topic)) is not None
@@ -179,8 +180,8 @@ def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartitio
         raise NotReady(
             "A quarantine topic would have an illegal name",
             illegal[0],
-            "The export holds the records. Start a new run with another decision (param stranded) for the original"
-            " topic.",
+            "This try deleted no topic and replayed no record; the export has the records. Start a new run with another"
+            " decision (param stranded) for the original topic.",
         )
 
 

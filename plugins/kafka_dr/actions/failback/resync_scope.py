@@ -97,7 +97,7 @@ def refuse_replaced(procedure: Run) -> None:
         names = first_few(replaced)
         raise Contradiction(
             "Topics of the returned cluster were deleted or recreated after the flow back was seeded",
-            names,
+            f"on {procedure.request.target}: {names}",
             "Find out which user deleted these topics. Then start a new run with mode recreate: after an export of the"
             " stranded records and an approval, that run deletes and recreates the flow's topics on"
             f" {procedure.request.target}, and copies all records again.",
@@ -120,7 +120,7 @@ def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
         listed = first_few(missing)
         raise Contradiction(
             "Topics that prepare_topics had prepared are missing on the returned cluster",
-            listed,
+            f"on {procedure.request.target}: {listed}",
             "Find out which user deleted these topics. Then start a new run, which creates these topics again.",
         )
     return {name: infos[name].topic_id for name in names if name in infos}
@@ -149,8 +149,8 @@ def stop_flows(procedure: Run, step: str, flows: Iterable[Flow]) -> dict[str, st
     if unstopped:
         raise DeadlinePassed(
             "MirrorMaker 2 did not stop",
-            "; ".join(unstopped),
+            f"after {procedure.request.deadlines.stop_seconds:.0f} s: {'; '.join(unstopped)}",
             "Read the log of the Connect worker that runs these connectors; restart the worker if it hangs. Then start"
-            " a new run.",
+            " a new run, which asks the connectors to stop again.",
         )
     return states

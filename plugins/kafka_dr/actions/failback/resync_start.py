@@ -129,13 +129,13 @@ def _start_offset(procedure: Run, seeds: SeedRecord, tp: TopicPartition, now: in
         return at_opening
     if in_connect == seed or (seeds.ran and in_connect > seed) or (not seeds.ran and in_connect < seed):
         return max(in_connect, seed)
-    detail = f"{tp}: seeded with offset {seed}, Connect stores offset {in_connect}"
+    detail = f"{procedure.request.source}, {tp}: seeded with offset {seed}, Connect stores offset {in_connect}"
     raise Contradiction(
         "How far the flow back has copied is unknown",
         detail,
-        "The flow back was resumed or changed outside of any procedure, or Connect lost offsets. Start a new run with"
-        " mode recreate: after an export of the stranded records and an approval, that run deletes and recreates the"
-        f" flow's topics on {procedure.request.target}.",
+        "The flow back was resumed or changed outside of any procedure, or Connect lost offsets. This try changed no"
+        " offset. Start a new run with mode recreate: after an export of the stranded records and an approval, that run"
+        f" deletes and recreates the flow's topics on {procedure.request.target}.",
     )
 
 
@@ -226,6 +226,6 @@ def refuse_other_offsets(stored: dict[TopicPartition, int | None], wanted: dict[
         raise ReadBackFailed(
             "Connect does not store the flow back's offsets as they were written",
             first_few(wrong),
-            "The flow back was not resumed. Find out which user or tool changes offsets of this connector in Connect."
-            " Then start a new run, which writes the offsets again.",
+            "The flow back was not resumed. Find out which user or tool changes offsets of the flow back's source"
+            " connector in Connect. Then start a new run, which writes the offsets again.",
         )

@@ -63,7 +63,10 @@ def count_still_partitions(procedure: Run, step: str, topics: list[str]) -> int 
         time.sleep(seconds)
         written = written_since(procedure, before)
         if written:
-            raise NotYet(f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}")
+            raise NotYet(
+                f"records still arrive on {len(written)} partitions of {procedure.request.target}:"
+                f" {first_few(written, separator='; ')}"
+            )
         return len(partitions)
 
     try:

@@ -151,7 +151,7 @@ class TopicRecreation:
         if written:
             raise Refusal(
                 "Records arrived on the returned cluster after find_stranded_records",
-                first_few(written, separator="; "),
+                f"on {self._procedure.request.target}: {first_few(written, separator='; ')}",
                 "This try of prepare_topics deleted no topic; both flows are stopped. Find out which client wrote these"
                 " records, and stop this client; ACLs do not refuse a super user. Then start a new run.",
             )

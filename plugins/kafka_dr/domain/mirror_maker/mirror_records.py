@@ -210,7 +210,9 @@ def _whole_head(key: bytes) -> tuple[str, str]:
     """Return group and topic of a checkpoint's key; raise Malformed unless only the partition follows the topic."""
     group, topic, partition = _checkpoint_key(key)
     if encode_checkpoint(Checkpoint(group, topic, partition, 0, 0, ""))[0] != key:
-        raise Malformed("checkpoint with more in its key than a group, a topic and a partition")
+        raise Malformed(
+            "checkpoint with more in its key than a group, a topic and a partition", next_step=_FIND_OTHER_WRITER
+        )
     return group, topic
 
 
@@ -357,11 +359,16 @@ def _string(kind: str, field: str, text: str, empty: bool = False) -> bytes:
     try:
         data = text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise Malformed(f"{kind} whose {field} cannot be written as UTF-8", seen=f"character {error.start}") from error
+        raise Malformed(
+            f"{kind} whose {field} cannot be written as UTF-8",
+            seen=f"character {error.start}",
+            next_step=f"correct the {field} before the {kind} is encoded",
+        ) from error
     if len(data) > LONGEST_STRING or not (data or empty):
         raise Malformed(
             f"{kind} whose {field} has {len(data)} bytes",
             seen=f"at most {LONGEST_STRING}{'' if empty else ', not empty'}",
+            next_step=f"correct the {field} before the {kind} is encoded",
         )
     return _INT16.pack(len(data)) + data
 
@@ -370,4 +377,8 @@ def _pack(kind: str, shape: Struct, *numbers: int) -> bytes:
     try:
         return shape.pack(*numbers)
     except Exception as error:
-        raise Malformed(f"{kind} with a number out of range", seen=", ".join(map(str, numbers))) from error
+        raise Malformed(
+            f"{kind} with a number out of range",
+            seen=", ".join(map(str, numbers)),
+            next_step=f"correct the numbers before the {kind} is encoded",
+        ) from error
