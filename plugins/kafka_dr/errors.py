@@ -17,7 +17,7 @@ SwitchbackError
     ├── ConnectUnavailable
     ├── SparkFailed
     ├── ArchiveUnavailable   the flight recorder's archive
-    └── HookUnavailable      a hook (drain, probe, routing, fence, stop), or Airflow's own API
+    └── HookUnavailable      a hook (drain, probe, routing, fence, stop), or Airflow's API
 """
 
 from __future__ import annotations
@@ -124,4 +124,4 @@ class ArchiveUnavailable(SystemUnavailable):
 
 
 class HookUnavailable(SystemUnavailable):
-    """A hook (drain, probe, routing, fence, stop) or Airflow's own API did not answer, or not as its contract says."""
+    """A hook (drain, probe, routing, fence, stop) or Airflow's API did not answer, or not as its contract says."""

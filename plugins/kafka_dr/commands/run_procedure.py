@@ -1,4 +1,4 @@
-"""Runs a procedure from one command, on a day when Airflow's scheduler and web server do not run.
+"""Runs a procedure from one command, while the scheduler of the site's Airflow does not run.
 
     python -m kafka_dr.commands.run_procedure planned_failover --as USER --conf PARAMS
     python -m kafka_dr.commands.run_procedure --resume RUN_ID --as USER
@@ -6,8 +6,9 @@
 
 PARAMS is JSON, such as '{"source": ..., "target": ..., "reason": ...}'.
 
-DAG, steps and journal are those that Airflow's own scheduler would use. Passwords are asked on the terminal; without a
-terminal, they are read from standard input.
+The site's Airflow is the one that runs the DAGs on other days. The command starts another one, the command's Airflow,
+for this procedure alone; DAG, steps and journal are the same. Passwords are asked on the terminal; without a terminal,
+they are read from standard input.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _CONDUCTOR = "kafka_dr.commands.without_airflow.conductor"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 if the procedure completed, 1 if not, 2 if nothing was begun, 130 after Ctrl-C."""
+    """Run the command; return 0 if the procedure completed (abort_procedure: aborted), 1 if not.
+
+    2 if nothing was begun, 130 after Ctrl-C.
+    """
     options = _parser().parse_args(arguments)
     try:
         conf = _conf(options)
@@ -57,9 +61,10 @@ def _parser() -> argparse.ArgumentParser:
         "--own-database",
         metavar="FOLDER",
         type=Path,
-        help="Airflow's database is lost: use a new database in this folder, with the users of its users.json",
+        help="the database of the site's Airflow is lost: use a new one in this folder, with the users of its"
+        " users.json",
     )
-    parser.add_argument("--anyway", action="store_true", help="run although Airflow's scheduler runs")
+    parser.add_argument("--anyway", action="store_true", help="run although the scheduler of the site's Airflow runs")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Watches old sources as the DAG watch_old_source does, on a day when Airflow does not run, until it is ended.
+"""Watches old sources as the DAG watch_old_source does, while the site's Airflow does not run; ends when killed.
 
 python -m kafka_dr.commands.watch_old_source
 python -m kafka_dr.commands.watch_old_source --own-database FOLDER
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--own-database",
         metavar="FOLDER",
         type=Path,
-        help="Airflow's database is lost: read the connections in this folder, as run_procedure does",
+        help="the database of the site's Airflow is lost: read the connections in this folder, as run_procedure does",
     )
     options = parser.parse_args(arguments)
     try:

@@ -239,7 +239,7 @@ def test_a_dead_schedulers_run_is_taken_over(fresh_lab: Callable[..., Path], tmp
     with rehearsal(lab.root, tmp_path) as made:
         with command(lab, "planned_failover", "--as", "operator", "--conf", json.dumps(CONF)) as terminal:
             code, last = terminal.finish()
-            assert code == 2 and "Airflow's scheduler runs" in last
+            assert code == 2 and "The scheduler of the site's Airflow runs" in last
         run_id = _left_by_scheduler(lab)
         with command(lab, "--resume", run_id, "--as", "operator") as terminal:
             log_in(terminal, lab, "operator")
@@ -263,7 +263,9 @@ def test_a_scheduler_that_comes_back_gets_its_run(fresh_lab: Callable[..., Path]
             terminal.wait_for("User name of the person who answers: ", SECONDS)
             up(lab.root)
             code, last = terminal.finish(SECONDS)
-        assert code == 1 and "Airflow's scheduler runs again and continues the run" in last, terminal.seen[-3000:]
+        assert code == 1 and "the scheduler of the site's Airflow runs again and continues the run" in last, (
+            terminal.seen[-3000:]
+        )
         assert _end_in_airflow(lab, run_id) == "success"
         checked(made)
 

@@ -1,4 +1,7 @@
-"""What a person does through Airflow's API, with the rights of their role: log in, start a run, answer a gate."""
+"""Calls the API of the command's Airflow under a person's login: starts a run, clears tasks, answers a gate.
+
+The command's Airflow is the Airflow that run_procedure starts for one procedure.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +17,32 @@ _CONFLICT = 409
 
 
 class Account:
-    """A person who is logged in to Airflow's API; Airflow records every call under this person's name."""
+    """A person who is logged in to the command's Airflow, which records every call under this person's name."""
 
     def __init__(self, base_url: str, username: str, password: str) -> None:
         """Log in and store the token.
 
         Raises:
-            Refusal: user or password is wrong.
-            HookUnavailable: Airflow's API gave no token for another reason.
+            Refusal: the API refuses the login.
+            HookUnavailable: the API gave no token for another reason, such as no answer.
         """
         self.username = username
-        self._endpoint = JsonEndpoint(base_url, "Airflow's API", HookUnavailable)
+        self._endpoint = JsonEndpoint(base_url, "the API of the command's Airflow", HookUnavailable)
         answer = self._endpoint.attempt("POST", "/auth/token", {"username": username, "password": password}, _SECONDS)
         if answer.status in _FORBIDDEN:
             raise Refusal(
-                f"Airflow refuses the login of {username!a}",
+                f"The command's Airflow refuses the login of {username!a}",
                 f"HTTP {answer.status}",
-                "Give the right user name and password.",
+                "Give a user name and password from users.json in the command's folder or, without that file, from the"
+                " settings of the site's Airflow.",
             )
         if not answer.ok or not isinstance(answer.body, dict):
             # The body may repeat the password: it is not shown.
             raise self._endpoint.failure(
-                "Airflow's API gave no token", f"HTTP {answer.status}" if answer.status else answer.text
+                "The API of the command's Airflow gave no token",
+                f"HTTP {answer.status}" if answer.status else answer.text,
+                "Correct the fault that api-server.log states, in the folder that the command printed at its start;"
+                " then run the command again.",
             )
         self._headers = {"Authorization": f"Bearer {answer.body['access_token']}"}
 
@@ -83,10 +90,17 @@ class Account:
 
     def _accepted(self, answer: HttpAnswer, what: str) -> dict[str, Any]:
         if answer.status == 400:
-            raise BadInput(f"Airflow cannot {what}", answer.seen, "correct the params; nothing was started")
+            raise BadInput(
+                f"The command's Airflow cannot {what}",
+                answer.seen,
+                "Correct what the answer names, such as a param in --conf; this request has changed nothing.",
+            )
         if 400 < answer.status < 500:
             raise Refusal(
-                f"Airflow does not let {self.username} {what}", answer.seen, f"Log in as a user who may {what}."
+                f"The command's Airflow does not let {self.username} {what}",
+                answer.seen,
+                f"After HTTP 401 or 403 log in as a user who may {what}; after another status correct what the answer"
+                " names. This request has changed nothing.",
             )
         return self._endpoint.accept(answer, what) or {}
 

@@ -1,7 +1,7 @@
-"""The program that starts a private Airflow in the working directory, and ends it with the command that uses it.
+"""Program that starts the command's Airflow in the working directory, and ends this Airflow with the command.
 
-That command (run_procedure) starts this program. Each line on standard output names a part of Airflow that is ready.
-When standard input ends, even by a `kill -9` of the command, the program ends all of this Airflow.
+The command run_procedure starts this program. Each line on standard output names a part of the command's Airflow that
+is ready. When standard input ends, even by a `kill -9` of the command, the program kills all processes of that Airflow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.2
 
 
 def main() -> None:
-    """Run until the command has ended, or a part of Airflow has; the last line on standard error says which."""
+    """Run until the command or a part of its Airflow ends; the last line on standard error says which has ended."""
     try:
         _run()
     finally:
@@ -56,7 +56,7 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def _wait(done: Callable[[], bool], what: str, *parts: subprocess.Popen[str]) -> None:
-    """Wait until `done` is True, and print `what`; exit if a part or the command ends first, or the time is up.
+    """Wait until `done()` is True, then print `what`; exit if a part or the command ends first, or after 300 s.
 
     With an empty `what`, there is no time limit.
     """
@@ -74,7 +74,7 @@ def _wait(done: Callable[[], bool], what: str, *parts: subprocess.Popen[str]) ->
 
 
 def end_processes(folder: Path) -> None:
-    """Kill all processes of the private Airflow in a folder; this is safe: a step may be killed at any point."""
+    """Kill all processes of the command's Airflow in a folder; a step can be killed at any point without harm."""
     while processes := [process for process in psutil.process_iter() if _works_in(process, folder)]:
         for process in processes:
             process.kill()
@@ -82,7 +82,7 @@ def end_processes(folder: Path) -> None:
 
 
 def _works_in(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a process belongs to the Airflow in a folder: neither this process nor a person's shell there."""
+    """Whether a process works in a folder, has no terminal (as a person's shell has), and is not this process."""
     try:
         return process.cwd() == str(folder) and process.terminal() is None and process.pid != os.getpid()
     except psutil.Error:

@@ -1,4 +1,4 @@
-"""Conducts one run on a terminal: starts or resumes it, asks its gates' questions, prints its steps and ending."""
+"""Starts or resumes one run in the command's Airflow, asks its gates' questions, prints its steps and outcome."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _ENDED = ("success", "failed")
 
 
 def conduct_run(options: argparse.Namespace, conf: dict[str, Any] | None, folder: Path) -> int:
-    """Start or resume a run, follow it to its end, and return the exit code."""
+    """Start or resume a run; return 0 after a good end, 1 after another, 2 if nothing was begun, 130 after Ctrl-C."""
     return Conductor(options, folder).conduct(conf)
 
 
@@ -74,7 +74,7 @@ class Conductor:
         self._seen: tuple[str, list[TaskInstance]] = ("queued", [])
 
     def conduct(self, conf: dict[str, Any] | None) -> int:
-        """Do all that the command does; return the exit code.
+        """Do all that the command does; return 0, 1, 2 or 130 (good end, other end, nothing begun, Ctrl-C).
 
         Args:
             conf: the params of a new run; None to resume a run.
@@ -106,8 +106,8 @@ class Conductor:
     def _refuse_without_users(self) -> None:
         if airflow_conf.get("core", "auth_manager") != SIMPLE:
             raise Refusal(
-                "No user can log in to the new database",
-                f"there is no {USERS} in {self._folder}",
+                "No user can log in to the command's Airflow",
+                f"the site's Airflow has its users not in its settings, and there is no {USERS} in {self._folder}",
                 f'Write {self._folder / USERS} as {{"user name": "password", ...}}: the user who starts, the user who'
                 f" approves, and the login of {self._topology.airflow_api.connection}. Then run chmod 600 on the file.",
             )
@@ -128,7 +128,7 @@ class Conductor:
         self._url = free_url()
         connections = {} if self._options.own_database else exported_connections()
         point_to(self._url, self._topology)
-        self._terminal.say(f"Airflow for this command starts; its database and logs: {self._home}")
+        self._terminal.say(f"The command's Airflow starts; its database and logs: {self._home}")
         self._airflow = PrivateAirflow(self._home, self._url, connections)
 
     # -- beginning -----------------------------------------------------------------------------------------------
@@ -173,12 +173,12 @@ class Conductor:
             raise BadInput(
                 "No answer was given",
                 f"standard input ended at: {question.strip()}",
-                "Run the command on a terminal, or give the answers line by line.",
+                "Run the command on a terminal, or give the answers on standard input, one on each line.",
             )
         return answer
 
     def _begin(self) -> None:
-        """Trigger the run in the private Airflow; if its procedure is in the journal already, the run continues it."""
+        """Trigger the run in the command's Airflow; a procedure that is in the journal already is continued."""
         run, account, after_gates = self._run, self._account, list[str]()
         entries = self._journal.entries(run.procedure_id)
         done, gates = steps_done_for_good(entries), gates_to_ask(entries)
@@ -205,7 +205,7 @@ class Conductor:
         )
 
     def _take_over(self) -> None:
-        """Continue a run that an earlier command left unfinished in this private Airflow's database."""
+        """Continue the unfinished run in this folder's Airflow database; if the run has ended, clear failed tasks."""
         run, account = self._run, self._account
         _, self._after_gates = read_run(self._home)
         account.pause(run.dag_id, paused=False)
@@ -214,7 +214,7 @@ class Conductor:
         self._terminal.say(f"{run.dag_id} {run.run_id} resumed by {account.username}")
 
     def _observed_procedure(self) -> Run | None:
-        """Return the procedure whose journal is shown; for abort_procedure the aborted procedure, None if unknown."""
+        """Return the procedure whose journal is shown; for abort_procedure the lease's holder, None if unreadable."""
         run = self._run
         if run.dag_id == _ABORT:
             try:
@@ -242,14 +242,14 @@ class Conductor:
             if self._scheduler_is_back():
                 return self._hand_over()
             gate = next((task for task in tasks if task.state == "awaiting_input"), None)
-            # Ask once the gate is seen waiting twice: an answer is lost if the gate's process is still suspending.
+            # Ask only a gate that was read as waiting twice, as an answer to a process still suspending is lost.
             if gate is not None and gate == parked:
                 asker.ask(gate, partial(self._still_waits, gate))
             parked = gate
             time.sleep(_LOOK_SECONDS)
 
     def _look(self) -> tuple[str, list[TaskInstance]]:
-        """Return the run's state and tasks; if the API does not answer, for 60 s the last answer's state and tasks."""
+        """Return the run's state and tasks, as the API last gave both; raise after 60 s without an answer."""
         self._airflow.must_live()
         try:
             if time.monotonic() >= self._looked_at + _LOOK_SECONDS:
@@ -262,13 +262,13 @@ class Conductor:
         return self._seen
 
     def _still_waits(self, gate: TaskInstance) -> bool:
-        """Print the run's progress while a person thinks about a gate; return whether the gate still waits."""
+        """Print the run's progress; return whether the gate still waits, and the site's scheduler is not back."""
         _, tasks = self._look()
         self._print(tasks)
         return gate in tasks and not self._scheduler_is_back()
 
     def _scheduler_is_back(self) -> bool:
-        """Return whether Airflow's own scheduler is back to continue the run; False for runs that a command started."""
+        """Whether the scheduler of the site's Airflow runs again; False for a run that a command started."""
         return self._scheduler is not None and not self._run.started_here and self._scheduler.is_back()
 
     def _print(self, tasks: list[TaskInstance]) -> None:
@@ -310,12 +310,12 @@ class Conductor:
     # -- ending --------------------------------------------------------------------------------------------------
 
     def _hand_over(self) -> int:
-        self._terminal.say("Airflow's scheduler runs again; this command waits for the step that it runs")
+        self._terminal.say("The scheduler of the site's Airflow runs again; waiting for the end of the present step")
         self._account.pause(self._run.dag_id, paused=True)
         while any(task.state in ("queued", "running") for task in self._look()[1]):
             time.sleep(_LOOK_SECONDS)
         self._terminal.say(
-            "outcome=failed failing_step=- reason=not ended here: Airflow's scheduler runs again and continues the run"
+            "outcome=failed failing_step=- reason=the scheduler of the site's Airflow runs again and continues the run"
         )
         return 1
 
@@ -333,7 +333,7 @@ class Conductor:
         )
         if fenced:
             self._terminal.say(
-                "CLIENTS MAY BE FENCED, and no process returns them while no command and no Airflow runs"
+                "CLIENTS MAY BE FENCED, and no process returns clients to the source until the procedure continues"
             )
         self._terminal.say(f"Continue with: python -m kafka_dr.commands.run_procedure {self._resume_with}")
         self._terminal.say(
@@ -382,9 +382,9 @@ def _redirect_output(folder: Path) -> None:
 
 
 def _one_command_only(procedure_id: str) -> int:
-    """Lock a procedure against other commands; return the lock file's descriptor.
+    """Lock a procedure against other commands on this machine; return the lock file's descriptor.
 
-    The lock ends with this process; child processes do not inherit it.
+    Refusal if the file is locked. The lock ends with this process; child processes do not inherit the lock.
     """
     path = Path(airflow_conf.get("logging", "base_log_folder")) / f"run_procedure-{procedure_id}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How a run ended: by its procedure's evidence, or by its tasks if there is no evidence."""
+"""Determines how a run ended, from its procedure's evidence or, without evidence, from Airflow's task states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ _GREEN = {"abort_procedure": Outcome.ABORTED}
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run ended; `step` and `reason` are empty if nothing failed. `good`: the command exits with 0."""
+    """How a run ended.
+
+    Attributes:
+        outcome: `completed`, `returned`, `refused`, `aborted` or `failed`.
+        step: task id of the step that failed; empty if no step failed.
+        reason: why the run did not complete; empty if it completed.
+        good: whether the command exits with 0: `completed`, of abort_procedure `aborted`.
+    """
 
     outcome: str
     step: str
@@ -31,7 +38,7 @@ def ending_of(
     """Return how a run ended: outcome, failing step, reason.
 
     Args:
-        procedure_id: the procedure whose evidence is read; None if there is no such procedure.
+        procedure_id: the procedure whose evidence.json is read; None if no procedure is found for the run.
         run_state: Airflow's state of the run, `success` or `failed`.
     """
     green = _GREEN.get(dag_id, Outcome.COMPLETED)
@@ -40,7 +47,10 @@ def ending_of(
     if evidence is None:
         good = run_state == "success"
         return Ending(
-            str(green if good else Outcome.FAILED), failed, "" if good else "the run failed and wrote no evidence", good
+            str(green if good else Outcome.FAILED),
+            failed,
+            "" if good else "the run failed, and its evidence cannot be read",
+            good,
         )
     outcome = str(evidence.get("outcome") or Outcome.FAILED)
     if outcome == green and run_state != "success":

@@ -1,5 +1,6 @@
-"""Environment variables for an Airflow whose database was lost: new database, users and connections in a folder.
+"""Makes environment variables by which a command reads Airflow's users and connections from files in a folder.
 
+With the option --own-database they name a new database, too, because the database of the site's Airflow is lost.
 Imports nothing of Airflow, which reads the environment when it is first imported.
 """
 
@@ -18,7 +19,7 @@ SIMPLE = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAut
 
 
 def own_database_environment(folder: Path) -> dict[str, str]:
-    """Return environment variables for a new database in a folder, and those of `folder_environment`.
+    """Return environment variables, name -> value, for a new database, users and connections, all from one folder.
 
     Raises:
         BadInput: a file cannot be read as a JSON object, or users other than the file's owner may read the file.
@@ -29,12 +30,12 @@ def own_database_environment(folder: Path) -> dict[str, str]:
 
 
 def folder_environment(folder: Path) -> dict[str, str]:
-    """Return environment variables with the users and connections that files in a folder state.
+    """Return environment variables, name -> value, with the users and connections that files in a folder state.
 
     Args:
-        folder: may hold `users.json` (user name to password) and `connections/*.json` (as `airflow connections export`
-            and make_topology write them); all users get the same role: the simple auth manager cannot separate
-            operators from approvers.
+        folder: created if missing; may hold `users.json` (user name to password) and `connections/*.json` (as `airflow
+            connections export` and make_topology write these files). All users get the same role, because the simple
+            auth manager cannot separate operators from approvers.
 
     Raises:
         BadInput: a file cannot be read as a JSON object, or users other than the file's owner may read the file.
@@ -59,7 +60,7 @@ def _private(file: Path) -> dict[str, Any]:
         raise BadInput(
             f"{file} holds secrets, and other users may read the file",
             f"mode {file.stat().st_mode & 0o777:o}",
-            f"chmod 600 {file}",
+            f"Run chmod 600 {file}, then run the command again.",
         )
     try:
         document = read_json(file.read_text(encoding="utf-8"))
@@ -68,7 +69,7 @@ def _private(file: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or not document:
         raise BadInput(
             f"{file} cannot be read",
-            "the file is no JSON object",
+            "this user may not read the file, or the file is no JSON object, or the object is empty",
             "Write one JSON object: each key is a name, such as a connection id, and holds its value.",
         )
     return document

@@ -1,4 +1,7 @@
-"""A private Airflow for one command: scheduler, API server and triggerer, with a database of their own."""
+"""Starts and ends the command's Airflow: scheduler, API server and triggerer for the one procedure of a command.
+
+The command's Airflow has its own database. The site's Airflow, whose scheduler does not run, is not changed.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +48,16 @@ _SETTINGS = {
 
 
 class PrivateAirflow:
-    """The supervisor process and Airflow's processes below it; all end when this process ends, even if it is killed."""
+    """The command's Airflow: a supervisor and its child processes; all end with this process, even if it is killed."""
 
     def __init__(self, folder: Path, url: str, connections: dict[str, str]) -> None:
-        """Start Airflow without waiting until it is ready.
+        """Start the processes without waiting until they are ready.
 
         Args:
-            folder: for Airflow's database and logs; Airflow processes of an earlier command in this folder are killed.
-            url: the address at which Airflow's API shall listen.
-            connections: environment variables with Airflow connections; this process's own variables win over them.
+            folder: for database and logs; Airflow processes of an earlier command in this folder are killed.
+            url: the address at which the API shall listen.
+            connections: environment variables with connections of the site's Airflow; a variable of this process with
+                the same name overrides each of them.
         """
         self._folder, self._began = folder, time.monotonic()
         end_processes(folder)
@@ -69,25 +73,25 @@ class PrivateAirflow:
         )
 
     def wait_until_ready(self, say: Callable[[str], None]) -> None:
-        """Wait until a run can be triggered; call `say` for each part of Airflow that is ready.
+        """Wait until a run can be triggered; call `say` for each part of the command's Airflow that is ready.
 
         Raises:
-            HookUnavailable: a part has ended, or is not ready in time.
+            HookUnavailable: a part has ended, or was not ready within 300 s.
         """
         line = ""
         for line in map(str.strip, self._supervisor.stdout or ()):
-            say(f"Airflow for this command, after {time.monotonic() - self._began:.0f} s: {line}")
+            say(f"The command's Airflow, after {time.monotonic() - self._began:.0f} s: {line}")
             if line == READY:
                 return
         raise self._ended(line)
 
     def must_live(self) -> None:
-        """Raise HookUnavailable if a part of Airflow has ended."""
+        """Raise HookUnavailable if a part of the command's Airflow has ended, which ends all other parts, too."""
         if self._supervisor.poll() is not None:
             raise self._ended(self._supervisor.stdout.read().strip() if self._supervisor.stdout else "")
 
     def stop(self) -> None:
-        """End Airflow and all processes that it started."""
+        """End all processes of the command's Airflow, also a step that runs."""
         if self._supervisor.stdin:
             self._supervisor.stdin.close()
         try:
@@ -98,7 +102,10 @@ class PrivateAirflow:
 
     def _ended(self, seen: str) -> HookUnavailable:
         return HookUnavailable(
-            "The private Airflow of this command has ended", seen, f"Read the logs in {self._folder}."
+            "The command's Airflow has ended",
+            seen,
+            f"Correct the fault that the last lines of the logs in {self._folder} state, then run the command again"
+            " (with --resume if the command prints `Continue with`).",
         )
 
 
@@ -113,7 +120,8 @@ def point_to(url: str, topology: Topology) -> None:
     """Set the topology's connection for Airflow's API to `url`, with the same login, in this and child processes.
 
     Raises:
-        BadInput: a secrets backend has this connection and overrides the environment: steps would use that address.
+        BadInput: a secrets backend has this connection and overrides the environment, so that steps would use the
+            backend's address.
     """
     name, connections = topology.airflow_api.connection, Connections()
     _, login, password = connections.login(name)
@@ -122,14 +130,15 @@ def point_to(url: str, topology: Topology) -> None:
     )
     if connections.login(name)[0] != url:
         raise BadInput(
-            f"The connection {name} does not lead to this command's own Airflow",
+            f"The connection {name} does not lead to the command's Airflow",
             "a secrets backend overrides the environment variable of the connection",
-            f"Set host={url} for {name} in that backend, or remove {name} from the backend.",
+            f"Remove {name} from that backend, and store {name} in connections/{name}.json of the command's folder. A"
+            f" host in the backend cannot be right, because the address changes at each start (now {url}).",
         )
 
 
 def exported_connections() -> dict[str, str]:
-    """Return the connections in Airflow's own database, as environment variables.
+    """Return the connections in the database of the site's Airflow, as environment variables, name -> JSON.
 
     Raises:
         SystemUnavailable: the database does not answer.
@@ -144,11 +153,12 @@ def exported_connections() -> dict[str, str]:
 
 
 def database_unavailable(output: str) -> SystemUnavailable:
-    """Return the error for a call of Airflow's command line, with this output, that could not read its database."""
+    """Return the error for an `airflow` command, with this output, that could not read the site's database."""
     return SystemUnavailable(
-        "Airflow's metadata database does not answer",
+        "The metadata database of the site's Airflow does not answer",
         (output.strip().splitlines() or [""])[-1][:500],
-        "Restore the database, or run with --own-database FOLDER.",
+        "Start or restore the database. If that takes too long, add --own-database FOLDER; the folder must hold"
+        " users.json, and connections/*.json with the connections that were in the database.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Asks a gate's question on the terminal; the answer goes to Airflow under the answering person's login."""
+"""Asks a gate's question on the terminal; sends the answer to the command's Airflow, under the answerer's login."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class GateAsker:
         """Store terminal, API and run; nothing is asked yet.
 
         Args:
-            url: address of Airflow's API, for the logins of the persons who answer.
+            url: address of the API of the command's Airflow, for the logins of the persons who answer.
         """
         self._terminal, self._api, self._url, self._run = terminal, api, url, (run.dag_id, run.run_id)
         self._shown: set[tuple[str, int]] = set()
 
     def ask(self, gate: TaskInstance, still_waits: Callable[[], bool]) -> None:
-        """Ask until Airflow has taken an answer, the gate no longer waits, or the terminal's input has ended."""
+        """Ask until an answer is accepted, the gate no longer waits, or the terminal's input has ended."""
         if self._terminal.ended:
             return
         options = self._show(gate)

@@ -1,4 +1,7 @@
-"""The run that a command starts or resumes: its params, and which of its steps must not run again."""
+"""The run that run_procedure starts or resumes: its params, and which of its steps must not run again.
+
+The site's Airflow runs the DAGs on other days; the command's Airflow, with its database in a folder, runs this run now.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,15 @@ from kafka_dr.procedure.run import Identity
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Entry, Step
 
-#: Prefix of run ids that a command made: Airflow's own database does not have these runs.
+#: Prefix of run ids that run_procedure made; the database of the site's Airflow does not have these runs.
 _STARTED_HERE = "command__"
-#: File in a private Airflow's folder that names the run in its database.
+#: File in the folder of a command's Airflow; names the run in the database of that folder.
 _FILE = "run.json"
 
 
 @dataclass(frozen=True)
 class RequestedRun:
-    """A DAG run, and the params to trigger it with."""
+    """A DAG run to start or resume; `conf` has the params to trigger it with, name -> value."""
 
     dag_id: str
     run_id: str
@@ -37,17 +40,17 @@ class RequestedRun:
 
     @property
     def procedure_id(self) -> str:
-        """The id of the run's procedure; unused if the DAG acts on another run's procedure, as abort_procedure does."""
+        """Return the id of the run's procedure; unused for abort_procedure, which acts on another run's procedure."""
         return Identity(self.dag_id, self.run_id).procedure_id
 
     @property
     def started_here(self) -> bool:
-        """Whether the command run_procedure started the run: Airflow's own database then does not have the run."""
+        """Whether run_procedure started the run; the database of the site's Airflow then does not have the run."""
         return self.run_id.startswith(_STARTED_HERE)
 
 
 def new_run(dag_id: str, conf: dict[str, Any]) -> RequestedRun:
-    """Return a new run, with an id of the present time; nothing is started yet.
+    """Return a new run, whose run id contains the present time; nothing is started yet.
 
     Raises:
         BadInput: there is no procedure of this name, or the procedure does not take one of the params.
@@ -58,11 +61,11 @@ def new_run(dag_id: str, conf: dict[str, Any]) -> RequestedRun:
 
 
 def begun_run(name: str, journal: Journal, topology: Topology, folder: Path) -> RequestedRun:
-    """Return the run with this run id or procedure id, from the journal or from an earlier command's files.
+    """Return the run that has this run id or procedure id, from the journal or from an earlier command's files.
 
     Args:
         name: run id or procedure id.
-        folder: has a subfolder for each earlier command's private Airflow.
+        folder: has a subfolder for each procedure that a command's Airflow has run.
 
     Raises:
         BadInput: neither the journal nor the folder has such a run.
@@ -80,7 +83,8 @@ def begun_run(name: str, journal: Journal, topology: Topology, folder: Path) -> 
     raise BadInput(
         f"There is no run {name!a}",
         f"neither the journal nor {folder} has this id",
-        "Take the procedure id from the evidence folder. A run that the journal does not have has changed nothing.",
+        "Give the procedure id, the name of the procedure's evidence folder. A run that the journal does not have has"
+        " changed nothing: start a new run with its DAG id and --conf.",
     )
 
 
@@ -128,7 +132,7 @@ def without_unstated_deadlines(params: Collection[str], conf: dict[str, Any]) ->
 
 
 def params_of(request: Request, topology: Topology) -> dict[str, Any]:
-    """Return the params that a procedure was started with, without empty values and deadlines as in the topology."""
+    """Return the params that a procedure was started with; leave out empty values and the topology's deadlines."""
     request_params = request.model_dump(mode="json")
     topology_deadlines = topology.deadlines.model_dump()
     deadlines = {
@@ -168,18 +172,18 @@ def _may_be_open(entries: Iterable[JournalEntry]) -> bool:
 
 
 def read_run(folder: Path) -> tuple[RequestedRun, list[str]]:
-    """Return the run of the private Airflow in a folder, and its tasks to be cleared once its gates are answered."""
+    """Return the run of the command's Airflow in a folder, and its tasks to clear once its gates are answered."""
     document = read_json((folder / _FILE).read_text(encoding="utf-8"))
     return RequestedRun(**document["run"]), document["after_gates"]
 
 
 def write_run(folder: Path, run: RequestedRun, after_gates: list[str]) -> None:
-    """Write to a private Airflow's folder, atomically, what `read_run` returns."""
+    """Write run.json, atomically: the run in the folder's database, and its tasks to clear after its gates."""
     part = folder / f"{_FILE}.part"
     part.write_text(json.dumps({"run": asdict(run), "after_gates": after_gates}))
     part.rename(folder / _FILE)
 
 
 def has_run(folder: Path) -> bool:
-    """Return whether `write_run` has written a run to a private Airflow's folder."""
+    """Whether the folder of a command's Airflow has run.json, which names the run in the folder's database."""
     return (folder / _FILE).exists()

@@ -1,4 +1,4 @@
-"""Checks with Airflow's command line whether Airflow's own scheduler runs."""
+"""Checks with Airflow's command line whether the scheduler of the site's Airflow runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOOK_SECONDS = 20.0
 
 
 class SchedulerCheck:
-    """Looks for heartbeats of a scheduler in Airflow's database."""
+    """Reads the heartbeats of schedulers in the database of the site's Airflow."""
 
     def __init__(self) -> None:
         """Prepare the checks; nothing is checked yet."""
@@ -38,17 +38,18 @@ class SchedulerCheck:
         began, limit = time.monotonic(), conf.getint("scheduler", "scheduler_health_check_threshold")
         if not _was_alive(limit):
             return
-        say(f"Airflow's scheduler sent a heartbeat a moment ago: waiting up to {limit} s for another heartbeat")
+        say(f"The scheduler of the site's Airflow sent a heartbeat just now: waiting up to {limit} s for another")
         while (elapsed := time.monotonic() - began) < limit:
             if _was_alive(max(1, int(elapsed))):
                 raise Refusal(
-                    "Airflow's scheduler runs",
+                    "The scheduler of the site's Airflow runs",
                     "the scheduler sent another heartbeat",
-                    "Trigger or clear the run in Airflow. To run this command beside the scheduler, add --anyway.",
+                    "Trigger or clear the run in the site's Airflow; or stop that scheduler, then run this command"
+                    " again. With --anyway the command runs beside that scheduler: two processes may begin one step.",
                 )
 
     def is_back(self) -> bool:
-        """Return whether any check found a scheduler running; checks every 20 s in the background, without waiting."""
+        """Whether a check has found the scheduler running; checks every 20 s in the background, without waiting."""
         if self._check is None and time.monotonic() >= self._next_at:
             self._check = _check(conf.getint("scheduler", "scheduler_health_check_threshold"))
         if self._check is not None and self._check.poll() is not None:
@@ -58,7 +59,7 @@ class SchedulerCheck:
 
 
 def _was_alive(seconds: int) -> bool:
-    """Return whether a scheduler's newest heartbeat is younger than a number of seconds."""
+    """Whether a scheduler's newest heartbeat is younger than a number of seconds; SystemUnavailable if unreadable."""
     check = _check(seconds)
     output, _ = check.communicate()
     if check.returncode and "No alive jobs found" not in output:
