@@ -1,4 +1,4 @@
-"""Airflow plugin: the web page, and the steps' modules, loaded once in the processes that fork tasks.
+"""Airflow plugin: adds the web page, and loads the steps' modules once in the processes that fork tasks.
 
 Tasks are forked from the scheduler: modules imported there cost a task nothing, while imports in a task delay its step.
 """
@@ -53,7 +53,7 @@ class WebPage:
 
 
 class SwitchbackPlugin(AirflowPlugin):
-    """The product in Airflow: a page of running procedures, in the navigation and beside every DAG run."""
+    """Adds a page of running procedures to Airflow's navigation, and a tab with the procedure to every DAG run."""
 
     name = "switchback"
     fastapi_apps = [{"app": WebPage(), "url_prefix": PREFIX, "name": "Switchback"}]

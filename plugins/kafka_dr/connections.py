@@ -1,4 +1,4 @@
-"""Reads Airflow connections in the forms that hooks need. Only this module brings secrets into the product."""
+"""Reads Airflow connections, and returns them in the forms that hooks need; no other module reads connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Connections:
         return Systems(request, topology, self)
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
-        """Return librdkafka's configuration, the extra of a `kafka` connection; BadInput without bootstrap.servers."""
+        """Return librdkafka's configuration, the extra of a `kafka` connection; BadInput if no servers are in it."""
         config = BaseHook.get_connection(connection_id).extra_dejson
         if not config.get("bootstrap.servers"):
             raise BadInput(

@@ -63,7 +63,11 @@ class Entry(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a procedure ended."""
+    """How a procedure ended.
+
+    REFUSED: before the source was changed. RETURNED: rolled back before the point of no return. ABORTED: as RETURNED,
+    because a person asked for it. FAILED: stopped after changes; the procedure still holds the lease.
+    """
 
     COMPLETED = "completed"
     RETURNED = "returned"
@@ -87,7 +91,7 @@ class TranslationClass(StrEnum):
 APPROVE = "Approve"
 REJECT = "Reject"
 
-#: The product's own topics, on either cluster. MirrorMaker 2 never mirrors names that start with two underscores.
+#: Switchback's topics, on either cluster. MirrorMaker 2 never mirrors names that start with two underscores.
 PROBE_TOPIC = "__switchback_probe"
 CANARY_TOPIC = "__switchback_canary"
 #: Kafka's own topic with the commits of all groups.

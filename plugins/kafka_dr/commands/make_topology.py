@@ -1,4 +1,4 @@
-"""Makes a topology file and Airflow connections of an mm2.properties file.
+"""Makes a topology file and Airflow connections from an mm2.properties file.
 
 python -m kafka_dr.commands.make_topology mm2.properties --out topology.yaml --connections DIR
 """
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Java reads properties files as ISO-8859-1.
         text = read_text(options.properties, "MirrorMaker 2's configuration file", "ISO-8859-1")
         converted = topology_from_properties(text, options.worker, options.template)
-        check_topology(converted.topology, f"what {options.properties} describes")
+        check_topology(converted.topology, f"the topology made from {options.properties}")
         files = _files(converted, options.out, options.connections)
         _refuse_to_overwrite(files, options.force)
         for path, text in files.items():

@@ -1,4 +1,4 @@
-"""Records in the journal what a person does manually: Airflow and later commands then count the steps as done.
+"""Records in the journal what a person does manually, because steps and commands read there what is done.
 
 Invariants
 1. The start of opening the target, or of returning to the source, is recorded before a person acts; a manual step is
@@ -40,7 +40,7 @@ def record_manual_action(procedure: Run, hand: ManualContext, what: str, who: st
     """Write the journal entries of a manual action; return a sentence that says what holds now.
 
     Args:
-        hand: the procedure's state, from which the commands for a shell are printed, too.
+        hand: the procedure's state, from the journal and the procedure's files.
         what: `opening` (the person begins to open the target), `opened` (has done so) or `returning` (begins to return
             clients to the source).
         who: name of the person.
@@ -69,7 +69,9 @@ def _record_opening(procedure: Run, hand: ManualContext, who: str) -> str:
 def _record_returning(procedure: Run, _: ManualContext, who: str) -> str:
     if procedure.progress.done(TargetOpened) is not None:
         raise Refusal(
-            "The target is open", "open_target has an outcome", "Continue with redirect_clients, or run failback later."
+            "The target is open",
+            "open_target has an outcome",
+            "Continue with redirect_clients (to_go_on.sh, or in Airflow clear that task), or run failback later.",
         )
     record_fact(procedure.authority, Step.RETURN_TO_SOURCE, SourceToReopen(reopens_source=True, by_hand=who))
     return f"{procedure.id}: {who} returns to the source manually; from now on every step towards the target refuses"
@@ -142,7 +144,7 @@ def _seed_mismatches(procedure: Run, hand: ManualContext) -> list[str]:
 
 def _remaining_entries(procedure: Run, hand: ManualContext) -> list[str]:
     closed: frozenset[AclEntry] = target_rules(procedure).entries & frozenset(hand.removed)
-    return [f"still on the target: {entry}" for entry in sorted(closed)]
+    return [f"ACL entry still on the target: {entry}" for entry in sorted(closed)]
 
 
 def _groups_committed(procedure: Run, hand: ManualContext, who: str) -> GroupsCommitted:

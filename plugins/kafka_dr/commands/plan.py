@@ -174,7 +174,8 @@ def hand_of(procedure: Run) -> ManualContext:
         raise Refusal(
             "There is no plan yet",
             f"{planning.value} is not done; no client was moved",
-            "Run the procedure up to its approval first.",
+            f"No command is needed to return. To move clients, run the procedure in Airflow or with run_procedure until"
+            f" {planning.value} is done, then print these commands.",
         )
     plan, topology, reverse = procedure.progress.move().planned, procedure.topology, procedure.reverse_flow
     # By the intents, and as if this procedure continued no other procedure: a person undoes every act that was begun.
@@ -270,16 +271,19 @@ def _positions(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, str, in
 
 
 def _missing_topics(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, int], ...]:
-    """Return topics that commit_groups would create on the target, with their numbers of partitions."""
+    """Return topics that commit_groups would create on the target, each with its number of partitions.
+
+    () before stop_mirror_maker and after commit_groups.
+    """
     if Step.COMMIT_GROUPS in done or Step.STOP_MIRROR_MAKER not in done:
         return ()
     return tuple(missing_topics(procedure).items())
 
 
 def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
-    """Return the reverse flow's seeds: the target's log ends minus 1, None for an end of 0.
+    """Return the reverse flow's seeds, target partition -> log end before any client wrote minus 1, or None for end 0.
 
-    Only of topics whose target log ends are known; None instead of a mapping before stop_mirror_maker.
+    Has only partitions of topics that clients will write to. None instead of a mapping before stop_mirror_maker.
     """
     if Step.STOP_MIRROR_MAKER not in done:
         return None

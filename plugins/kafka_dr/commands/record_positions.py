@@ -73,7 +73,12 @@ def _run(recording: Recording, ended: threading.Event, failed: threading.Event) 
 
 
 def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], ended: threading.Event) -> Recording:
-    """Return one flow's recorder, with clients of both clusters and of Connect."""
+    """Return one flow's recorder, not yet running, with clients of both clusters and of Connect.
+
+    Args:
+        settings: the parsed JSON of standard input, as the module's docstring describes it.
+        ended: the recorder ends when this event is set.
+    """
     source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
     access = Access(
         KafkaCluster(flow.source, source),
@@ -100,7 +105,7 @@ def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
 
 
 def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowBack | None:
-    """Return the reverse flow; None if there is none, or under another naming than identity.
+    """Return how to read the reverse flow; None if the topology has none, or under another naming than identity.
 
     Under another naming the reverse flow writes to topics that the recorded flow does not mirror.
     """

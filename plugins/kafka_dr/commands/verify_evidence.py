@@ -182,7 +182,7 @@ def _place(folder: Path, receipt: Mapping[str, Any]) -> Path:
 
 
 def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a problem if the journal's chain is broken, or has no close_procedure entry with this digest."""
+    """Yield a problem if the journal's chain of hashes is broken, or no close_procedure entry has this digest."""
     broken = journal.verify()
     if broken is not None:
         yield f"the journal's entry {broken} is missing or was changed"

@@ -32,7 +32,7 @@ def _checked_reason(text: str) -> str:
     return text.strip()
 
 
-#: Type of a procedure's own param that states a reason: visible text on one line, neither empty nor long.
+#: Type of a param that states a reason: visible text on one line, not empty, at most `LONGEST_REASON` characters.
 Reason = Annotated[str, AfterValidator(_checked_reason)]
 
 
@@ -42,7 +42,7 @@ def _checked_procedure_id(text: str) -> str:
     return text
 
 
-#: Type of a procedure's own param that names another procedure by its id.
+#: Type of a param that names another procedure by its id.
 ProcedureId = Annotated[str, AfterValidator(_checked_procedure_id)]
 
 
@@ -53,7 +53,7 @@ def _checked_rules(rules: dict[str, str]) -> dict[str, str]:
     return rules
 
 
-#: Type of failback's own param `stranded`: regular expression for topics -> decision on their stranded records.
+#: Type of failback's param `stranded`: regular expression for topics -> decision on their stranded records.
 StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "discard"]], AfterValidator(_checked_rules)]
 
 
@@ -98,7 +98,7 @@ class Request(Model):
 
 
 def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collection[str] = ()) -> Request:
-    """Check a run's params.
+    """Return a run's checked params; refuse params that cannot be used.
 
     Args:
         topology: defines the clusters and flows.
@@ -141,7 +141,7 @@ def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
 
 
 def quoted_value(value: Any) -> str:
-    """Return a value as text that is safe to show in an error: ASCII, on one line, at most `LONGEST_SHOWN` long."""
+    """Return a value as text that is safe to show in an error: ASCII, on one line, at most 60 characters."""
     # Python refuses to print integers of more than 4300 digits, and JSON params may contain such an integer.
     text = ascii(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."

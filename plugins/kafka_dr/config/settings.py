@@ -1,4 +1,4 @@
-"""Entry point of the configuration: reads the topology file and checks a run's params against the topology.
+"""Reads and checks the topology file; other modules import the configuration's classes and functions from this module.
 
 All problems of the file are reported at once, each with its path in the file, its line, its value and what is allowed.
 """
@@ -39,7 +39,7 @@ TOPOLOGY_VARIABLE = "KAFKA_DR_TOPOLOGY"
 
 
 def load_topology(path: str | Path | None = None) -> Topology:
-    """Read the topology file; its relative paths are resolved against the file's own folder.
+    """Return the topology in the topology file; relative paths become absolute, from the file's folder.
 
     Args:
         path: the file; by default the file named by the environment's KAFKA_DR_TOPOLOGY.
@@ -57,7 +57,11 @@ def load_topology(path: str | Path | None = None) -> Topology:
 
 
 def check_topology(data: Mapping[str, Any], name: str) -> Topology:
-    """Return the topology in data that is not written to a file yet; raises BadInput as `load_topology` does."""
+    """Return the topology in data that is not in a file yet; raise BadInput, which lists all problems.
+
+    Args:
+        name: what the error calls the data, such as "the topology made from mm2.properties".
+    """
     return _topology_from(Document(data, {}), name)
 
 
@@ -97,7 +101,7 @@ def _fault(fault: Mapping[str, Any], data: Any) -> tuple[Place, str]:
 def _place(loc: tuple[str | int, ...], data: Any) -> Place:
     """Return pydantic's path of a fault as a path in the file.
 
-    Left out are the parts that only pydantic has: the chosen kind of a union, and `[key]`, which marks a faulty key.
+    Leave out parts that only pydantic has: the chosen kind of a union, and `[key]`, which marks a faulty key.
     """
     place: list[str | int] = []
     for number, part in enumerate(loc):

@@ -1,6 +1,6 @@
-"""YAML for configuration files: plain maps, lists and scalars, each with its line.
+"""Reads a safe part of YAML for configuration files: maps, lists and scalars, each with its line.
 
-Refused: duplicate keys (PyYAML would use the last), anchors and aliases (a few hundred bytes can grow to gigabytes),
+Refused are duplicate keys (PyYAML would use the last), anchors and aliases (a few hundred bytes can grow to gigabytes),
 tags, merge keys, several documents, deep nesting, and large files. Errors never repeat text of the file, which might be
 a secret.
 """
@@ -35,18 +35,18 @@ class Document:
     problems: list[tuple[Place, str]] = field(default_factory=list)
 
     def line_of(self, place: Place) -> int | None:
-        """Return the line of a place, else of the nearest place that contains it; None if no line is known."""
+        """Return the line of a place, else of the nearest place that contains it; None if none has a line."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place)
 
 
 def read_yaml(path: Path) -> Document:
-    """Read a YAML file.
+    """Return a YAML file's data, with the line of each place.
 
     Raises:
-        BadInput: the file is not readable YAML, or uses what this module refuses. Faulty keys do not raise; they are
-            in `Document.problems`.
+        BadInput: the file is not readable YAML, is too large, or uses anchors, aliases, tags or deep nesting. Faulty
+            keys do not raise; `Document.problems` lists them.
     """
     text = read_text(path, "an existing YAML file")
     try:

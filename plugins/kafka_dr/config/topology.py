@@ -165,7 +165,12 @@ class Flow(Model):
 
 
 class GroupPolicy(Model):
-    """Where groups whose names match a Java regular expression are placed if no translation gives a position."""
+    """The position on the target of groups for which no translation gives a position.
+
+    Attributes:
+        pattern: Java regular expression that matches the whole names of the groups.
+        policy: `earliest`: the log start; `boundary`: the boundary; `fail`: no position is written.
+    """
 
     pattern: str
     policy: Policy
@@ -325,14 +330,18 @@ class Topology(Model):
         return flow
 
     def pair_key(self, one: str, other: str) -> str:
-        """Return the key under which a pair of clusters has its lease; the order of aliases does not matter."""
+        """Return the key of a pair of clusters in the journal's leases: both aliases, sorted, joined by `+`.
+
+        Raises:
+            BadInput: an alias is not in the topology, or both are the same.
+        """
         self.cluster(one), self.cluster(other)
         if one == other:
             raise BadInput(f"source and target are the same cluster {one!a}", next_step="name two different clusters")
         return "+".join(sorted((one, other)))
 
     def policy_of(self, group: str) -> Policy:
-        """Return the policy of the first entry of `groups` whose pattern matches the whole name; else `earliest`."""
+        """Return the policy of the first of `groups` whose pattern matches the group's whole name; else `earliest`."""
         matching = (policy for pattern, policy in self._group_policies if pattern.matches(group))
         return next(matching, "earliest")
 

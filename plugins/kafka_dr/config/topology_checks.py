@@ -1,7 +1,7 @@
 """Checks of a topology file that no model of `topology` makes: across several fields, and a search for secrets.
 
-The checks work on the file's data as read, even if the data does not fit the models, so that one run reports all
-problems. No text made here contains a secret's value.
+Each check yields a problem, (place in the file, text), for every fault. The checks work on the file's data as read,
+even if the data does not fit the models, so that one run reports all problems. No text contains a secret's value.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that no pattern occurs twice under `groups`: only the first one's policy would ever apply."""
+    """Check that no pattern occurs twice under `groups`, because only the policy of the first would ever apply."""
     first_index: dict[str, int] = {}
     groups = data.get("groups")
     for index, group in enumerate(groups if isinstance(groups, list) else ()):

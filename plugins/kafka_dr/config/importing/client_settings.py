@@ -1,4 +1,4 @@
-"""Translation of a Java Kafka client's connection settings into librdkafka settings for an Airflow connection."""
+"""Translates a Java Kafka client's connection settings into librdkafka settings for an Airflow connection."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""",
 
 
 class ClientSettings(NamedTuple):
-    """Settings for an Airflow connection.
+    """One cluster's settings for an Airflow connection.
 
     Attributes:
         extra: librdkafka's settings, with secrets.
@@ -58,7 +58,10 @@ class ClientSettings(NamedTuple):
 
 
 def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
-    """Translate one cluster's Java connection settings to librdkafka; notes name keys that librdkafka does not have."""
+    """Return one cluster's Java connection settings as librdkafka settings.
+
+    The notes name keys without a counterpart in librdkafka, and values that a config provider would have to read.
+    """
     extra = {key: value for key, value in java.items() if key in _SAME}
     extra |= {_RENAMED[key]: value for key, value in java.items() if key in _RENAMED}
     extra |= _jaas(java.get("sasl.jaas.config", ""))

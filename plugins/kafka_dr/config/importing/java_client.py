@@ -1,4 +1,4 @@
-"""Translation of a connection's librdkafka settings into Java client settings; the reverse of `client_settings`."""
+"""Translates a connection's librdkafka settings into settings of a Java client, for Kafka's own tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reader of Java's .properties format that also returns the line of each property."""
+"""Reads Java's .properties format, with the line of each property."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Property(NamedTuple):
 
 
 def read_properties(text: str) -> list[Property]:
-    r"""Return all properties in the file's order; a duplicate key gives two of them, of which Java uses the last.
+    r"""Return all properties in the file's order; a duplicate key gives two properties, of which Java uses the last.
 
     The caller must have decoded `text` as ISO-8859-1, as Java does.
 

@@ -113,7 +113,7 @@ class Converted:
 
 
 def topology_from_properties(text: str, worker: Worker = "dedicated", template: str | None = None) -> Converted:
-    """Convert the text of an mm2.properties file.
+    """Return the topology, connections and notes made from the text of an mm2.properties file; write no file.
 
     Args:
         text: the file's text, decoded as ISO-8859-1, as Java does.
@@ -147,7 +147,7 @@ def topology_from_properties(text: str, worker: Worker = "dedicated", template: 
 
 
 class _Settings:
-    """The properties file's settings.
+    """The properties file's settings, by the cluster or the direction (source, target) that each concerns.
 
     Attributes:
         aliases: the clusters, in the file's order.
@@ -194,7 +194,7 @@ class _Settings:
         }
 
     def cluster(self, alias: str) -> dict[str, Any]:
-        """Return a cluster's entry under `clusters` of the topology, with MirrorMaker 2's principal if it is known."""
+        """Return what the topology has under `clusters` for an alias; principals only if the file has a SASL user."""
         principal = principal_of(self.client(alias))
         principals = {"principals": {"mirror_maker": [principal]}} if principal else {}
         return {"connection": f"kafka_{alias}", **principals}
@@ -205,7 +205,8 @@ class _Settings:
         if any(other != stated[0] for other in stated):
             raise BadInput(
                 "directions differ in replication.policy settings",
-                next_step="give all flows of one topology the same naming",
+                next_step="set the same replication.policy settings for all enabled directions; directions with other"
+                " settings need a file and a topology of their own",
             )
         name = stated[0].get("replication.policy.class", "")
         if name not in POLICY_CLASSES and template is None:
@@ -225,7 +226,7 @@ class _Settings:
         )
 
     def flow(self, source: str, target: str) -> dict[str, Any]:
-        """Return a direction's entry under `flows` of the topology."""
+        """Return what the topology has under `flows` for a direction."""
         settings = self._stated((source, target), FLOW_SETTING)
         isolation = {"isolation": level} if (level := self._isolation(source, target)) else {}
         names = self._connectors(source, target)
@@ -240,19 +241,19 @@ class _Settings:
         }
 
     def to_make(self) -> dict[str, str]:
-        """Return the Airflow connections that a person must create: name -> purpose."""
+        """Return the Airflow connections that a person must create, name -> connection type and purpose."""
         workers = {self._connect(*ends): f"http: the Connect worker that runs {'->'.join(ends)}" for ends in self.flows}
         return workers | {
             "kafka_dr_journal": (
                 'generic: extra {"url": ...} with the SQLAlchemy URL of journal and lease, on a machine outside both'
                 " sites"
             ),
-            "airflow_api": "http: Airflow's own API, with an account that may read runs and answers of gates",
+            "airflow_api": "http: Airflow's API, with an account that may read runs and answers of gates",
             "spark_default": "spark: where the offset and loss jobs run",
         }
 
     def ignored(self) -> dict[str, str]:
-        """Return every key of the file that the conversion did not use, with the reason."""
+        """Return every key of the file that the conversion did not use -> the reason."""
         ignored = {key: _reason(key) for key in self.general if key != "clusters" and not self._used(key)}
         for alias, keys in self.of_cluster.items():
             ignored |= {
@@ -270,7 +271,7 @@ class _Settings:
         return ignored
 
     def notes(self) -> list[str]:
-        """Return notes on what a person should change before a failover, by how MirrorMaker 2 is set up."""
+        """Return sentences on what a person should change in MirrorMaker 2's setup before a failover."""
         notes = [
             (
                 "the kafka_ connections log in with MirrorMaker 2's principals; create separate principals for the"
@@ -334,7 +335,7 @@ def _reason(key: str) -> str:
 
 
 def _form_notes(entries: Iterable[Property]) -> list[str]:
-    """Return notes on text that Java probably does not read as meant: single backslashes, duplicate keys."""
+    """Return sentences on text that Java probably does not read as meant: single backslashes, duplicate keys."""
     notes: list[str] = []
     first: dict[str, int] = {}
     for entry in entries:
