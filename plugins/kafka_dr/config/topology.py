@@ -274,6 +274,7 @@ class Topology(Model):
         source_probe: the application's hook that states whether the application reaches a source that seems lost.
         fence_hook: a hook of the site that fences a cluster by other means than ACLs, such as its network or storage;
             used if the cluster does not answer.
+        cool_down_seconds: after a procedure, how long no other procedure may take the same pair of clusters.
         kafka_tools: folder with the jars of Kafka's own tools (`libs` of a Kafka distribution), which abort
             transactions and measure logs.
     """

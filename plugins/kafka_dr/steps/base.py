@@ -1,4 +1,4 @@
-"""The base of every step: lease, predecessors, skip if done, write intent, act, read back, write outcome.
+"""The base of every step: takes an epoch, checks predecessors, writes the intent, acts, and writes the outcome.
 
 Invariants
 1. No act without the lease under this process's own epoch and an intent in the journal. Each process of a step takes
@@ -64,7 +64,8 @@ class JournaledStep:
                 procedure,
                 SwitchbackError(
                     f"{type(error).__name__} in {self.task_id}",
-                    next_step="Read the task's log. Airflow tries the task again while tries remain.",
+                    next_step="Airflow tries the task again while tries remain. If all tries fail, correct the fault"
+                    " that the traceback in the task's log shows, then clear the task.",
                 ),
             )
             raise
@@ -72,11 +73,11 @@ class JournaledStep:
             procedure.close()
 
     def procedure(self, context: Any) -> Run:
-        """Return the procedure that the step acts for: that of its own DAG run, unless a subclass says otherwise."""
+        """Return the procedure that the step acts for: the procedure of the task's DAG run, except in a subclass."""
         return procedure_of(context)
 
     def _try_to_record(self, procedure: Run, error: SwitchbackError) -> None:
-        """Write the step's failure; only log a journal error, as the operator must see the step's failure."""
+        """Write the step's failure to the journal; only log a journal error, which must not hide that failure."""
         if isinstance(error, Superseded):
             return
         try:
@@ -100,7 +101,7 @@ class JournaledStep:
         """Refuse after an abort or the fence's deadline; take an epoch, check predecessors, write the intent.
 
         Args:
-            woken: the process continues a wait: it keeps the newest epoch.
+            woken: whether the process continues a wait, and therefore keeps the newest epoch.
         """
         # Check before the new epoch, which would supersede a running rollback, and again after the new epoch, because
         # a rollback may have begun meanwhile.
@@ -113,7 +114,7 @@ class JournaledStep:
         self.intend(procedure, context)
 
     def intend(self, procedure: Run, context: Any) -> None:
-        """Write the intent of Airflow's current try, unless it is written; waits are measured from this entry."""
+        """Write the intent of Airflow's current try, unless the journal has it; waits are measured from this entry."""
         attempt = getattr(context.get("ti"), "try_number", 1)
         begun = TryBegun(attempt=attempt)
         if begun not in procedure.progress.facts(TryBegun, self.task_id):
@@ -140,9 +141,9 @@ def _as_airflow(error: SwitchbackError, step: str) -> AirflowException:
 
 @contextmanager
 def bounded_by_fence(procedure: Run) -> Iterator[None]:
-    """Interrupt the body with DeadlinePassed at the fence's deadline; not once open_target has begun.
+    """Interrupt the block with DeadlinePassed at the fence's deadline; do nothing once open_target has begun.
 
-    Only in the main thread, as no other thread gets signals.
+    Works only in the main thread, because no other thread gets signals.
     """
     deadline = procedure.progress.fence_deadline()
     if (
@@ -175,8 +176,10 @@ class ProcedureStep(JournaledStep, BaseOperator):
     """One step of a procedure. Subclasses do the work in `act`, which must be safe to repeat.
 
     Attributes:
-        expires: what the step proved may become untrue, so a task that runs again acts again in spite of its outcome.
-        bounded: the step is interrupted when the fence has lasted `max_fence_seconds`, before open_target has begun.
+        expires: whether what the step proved may become untrue, so that a task that runs again acts again in spite of
+            its outcome.
+        bounded: whether the step is interrupted when the fence has lasted `max_fence_seconds` and open_target has not
+            begun.
     """
 
     expires = False
@@ -200,7 +203,7 @@ class ProcedureStep(JournaledStep, BaseOperator):
         return None
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Begin, act and write the outcome, unless the step has an outcome that still counts; return the XCom value."""
+        """Begin, act and write the outcome; skip all if an outcome still counts. Return the XCom value."""
         if not self.expires and self.already_done(procedure):
             self.log.info("%s is already done", self.task_id)
             return {"done": self.task_id}

@@ -1,4 +1,4 @@
-"""The base of every gate: a question to a second person, bound to a digest."""
+"""The base of every gate: asks a second person a question, and binds the answer to a digest of what is approved."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import JournaledStep
 from kafka_dr.vocabulary import APPROVE, REJECT
 
-#: How often a gate asks again after an answer that does not count, such as one by the starter of the run.
+#: How often a gate asks again after an answer that does not count, such as an answer by the starter of the run.
 _MAX_REPEATS = 5
 
 
 def refuse_unknown_starter(procedure: Run) -> None:
     """Raise ApprovalMissing if Airflow names no user who started the run.
 
-    An Airflow API that does not answer is no reason to refuse: the starter is checked again with the answer.
+    An Airflow API that does not answer is no reason to refuse, because the starter is checked again with the answer.
     """
     with suppress(HookUnavailable):
         procedure.approvals.starter()
@@ -39,7 +39,7 @@ class Question:
 
 
 class ProcedureGate(JournaledStep, HITLOperator):
-    """A question to a second person, bound to a digest. A timeout or the starter's own answer approves nothing."""
+    """Asks a second person to approve what a digest names; a timeout or the starter's answer approves nothing."""
 
     retries: int
 
@@ -60,7 +60,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return procedure.request.deadlines.approval_wait_seconds
 
     def execute(self, context: Any) -> Any:
-        """Ask and wait for the answer; pass at once if no approval is needed, or an earlier one still counts."""
+        """Ask and wait for the answer; pass at once if no approval is needed, or an earlier approval still counts."""
         with self.recorded(context) as procedure:
             if self.already_done(procedure) and self.still_open(procedure):
                 return {"done": self.task_id}
@@ -108,7 +108,8 @@ class ProcedureGate(JournaledStep, HITLOperator):
                 raise Refusal(
                     f"{self.task_id} was not answered in time",
                     f"{event.get('error_type')}",
-                    "Start a new run when an approver is available.",
+                    "If the source is fenced, the procedure returns to the source by itself. Start a new run when"
+                    " an approver is available.",
                 )
             chosen = event.get("chosen_options") or []
             if chosen != self.options[:1]:
@@ -116,7 +117,8 @@ class ProcedureGate(JournaledStep, HITLOperator):
                 raise Refusal(
                     f"{self.task_id} was rejected",
                     f"{by} chose {', '.join(chosen)}",
-                    "Ask the approver for the reason; then start a new run.",
+                    "If the source is fenced, the procedure returns to the source by itself. Ask the approver for"
+                    " the reason; then start a new run.",
                 )
             approval = self._approval(procedure, self.digest(procedure) or "", context)
             record_fact(procedure.authority, self.task_id, ApprovalGiven(**vars(approval)))
@@ -124,7 +126,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
             return {"done": self.task_id}
 
     def _approval(self, procedure: Run, digest: str, context: Any) -> Approval:
-        """Return the approval that Airflow's API has recorded.
+        """Return the approval of exactly this digest that Airflow's API has recorded.
 
         Raises:
             AirflowException: the answer does not count; Airflow runs the gate again, which asks again.
@@ -138,6 +140,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
                 raise Refusal(
                     f"No valid answer to {self.task_id}",
                     f"asked {self.retries + 1} times; the last answer: {error.seen}",
-                    "Start a new run when a person who may approve is available.",
+                    "If the source is fenced, the procedure returns to the source by itself. Start a new run when"
+                    " a person who may approve is available.",
                 ) from error
             raise AirflowException(f"The answer is not valid: {error.seen}. {self.task_id} asks again.") from error

@@ -13,7 +13,7 @@ class RecheckedStep(ProcedureStep):
     """A step between wait_for_zero_lag and open_target; if tried again, it first rechecks what earlier steps proved."""
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """Begin as every step does; in a later try than the first, then recheck what earlier steps proved."""
+        """Take an epoch and write the intent; in a later try than the first, recheck what earlier steps proved."""
         is_repeated = procedure.progress.began(self.task_id) is not None
         super().begin(procedure, context, woken)
         if is_repeated and not woken:

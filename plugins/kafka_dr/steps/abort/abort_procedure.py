@@ -1,4 +1,4 @@
-"""Abort a procedure by a run of abort_procedure, which rolls back only if the aborted run is dead and cannot."""
+"""Abort a procedure by a run of abort_procedure, which rolls back only if the aborted run does not do so itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AbortedStep(ProcedureStep):
     bounded = False
 
     def procedure(self, context: Any) -> Run:
-        """Find the procedure that this run aborted, by the journal; if none yet, the one that holds the lease."""
+        """Return the procedure that this run aborted, by the journal; before the abort, the holder of the lease."""
         holder = procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
         aborts = facts_of(holder.journal.entries(step=Step.ABORT_PROCEDURE), ProcedureAborted)
         own_aborts = [entry for entry, abort in aborts if abort.run_id == context["dag_run"].run_id]
@@ -31,7 +31,7 @@ class AbortProcedure(AbortedStep):
     """Record who aborts the procedure and why; after that entry no step of the procedure goes forward."""
 
     def procedure(self, context: Any) -> Run:
-        """Find the procedure to abort; first refuse params that abort_procedure does not take."""
+        """Return the procedure to abort, which holds the lease; first refuse params that abort_procedure lacks."""
         unusable_params = sorted(
             name for name in foreign_params(Step.ABORT_PROCEDURE) if context["params"].get(name) is not None
         )
@@ -44,15 +44,19 @@ class AbortProcedure(AbortedStep):
         return super().procedure(context)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Record the abort without a new epoch, which would keep the procedure's own processes from rolling back."""
+        """Record the abort, without a new epoch, which would keep the aborted run from rolling back.
+
+        Raises:
+            Refusal: open_target has begun.
+        """
         if procedure.progress.done(ProcedureAborted) is None:
             procedure.authority.hold()
             if procedure.progress.began(Step.OPEN_TARGET) is not None:
                 raise Refusal(
                     f"{procedure.id} has passed the point of no return",
                     "open_target had begun",
-                    f"Nothing was aborted. In Airflow clear the failed step of {procedure.id}, or move clients back"
-                    " later with failback.",
+                    f"Nothing was aborted. In Airflow clear the failed step of {procedure.id}, if there is a failed"
+                    " step; to move clients back, run failback once that procedure has completed.",
                 )
             run = context["dag_run"]
             reason, at = str(context["params"]["reason"]), procedure.now()
@@ -63,7 +67,7 @@ class AbortProcedure(AbortedStep):
 
 
 def starter_of(procedure: Run, run: Any) -> str:
-    """Return who triggered the abort, or "unknown": an abort is safe, and needs no known starter."""
+    """Return the user who triggered the abort, as Airflow's API states; "unknown" if the API does not state a user."""
     try:
         return procedure.systems.api.dag_run(run.dag_id, run.run_id).triggering_user_name or "unknown"
     except SwitchbackError:

@@ -1,4 +1,4 @@
-"""Close a procedure whose own run is dead."""
+"""Close the procedure that a run of abort_procedure has aborted."""
 
 from __future__ import annotations
 

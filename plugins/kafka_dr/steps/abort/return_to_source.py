@@ -1,4 +1,4 @@
-"""Roll back a procedure whose own run is dead."""
+"""Roll back an aborted procedure whose run does not roll back by itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_AGAIN_SECONDS = 0.2
 
 
 class ReturnAborted(AbortedStep, ReturnToSource):
-    """Wait for the aborted run to roll itself back; if it is dead, roll back in its place."""
+    """Wait 15 s for the aborted run to roll itself back; if it does not, roll back in its place."""
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Wait for the aborted run's own rollback first: of two rollbacks at once, one would supersede the other."""

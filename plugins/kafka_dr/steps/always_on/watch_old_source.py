@@ -10,7 +10,7 @@ from kafka_dr.watcher.watcher import watch_sources
 
 
 class WatchOldSource(BaseOperator):
-    """Send every source with an armed fence a request each second; to a slow source, after the last request ended."""
+    """Send a request each second to every source with an armed fence; one at a time to a source."""
 
     def execute(self, context: Any) -> None:
         """Watch until Airflow ends the task; an error is logged, and the next request tries again."""

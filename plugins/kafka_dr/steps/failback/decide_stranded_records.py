@@ -1,4 +1,4 @@
-"""The gate on stranded records."""
+"""The gate of a failback: a second person approves what is done with stranded records, and mode recreate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class DecideStrandedRecords(ProcedureGate):
-    """Pass by itself if nothing is stranded and nothing will be deleted; else show figures and decisions, and ask."""
+    """Pass by itself if no record is stranded and no topic will be deleted; else ask, with figures and decisions."""
 
     def digest(self, procedure: Run) -> str | None:
         """Return the digest of the figures and of the decisions in the params; None if no approval is needed."""
@@ -18,7 +18,7 @@ class DecideStrandedRecords(ProcedureGate):
         return planned.digest if planned.needs_a_person else None
 
     def question(self, procedure: Run) -> Question:
-        """Ask whether to return as decided; the body shows the figures and the decisions."""
+        """Ask whether to move clients back to the target as decided; the body shows the figures and the decisions."""
         planned = planned_return(procedure)
         records = sum(topic.records for topic in planned.stranded)
         subject = (

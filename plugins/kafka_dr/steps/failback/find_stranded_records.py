@@ -29,7 +29,10 @@ class FindStrandedRecords(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> StrandedRecordsFound:
-        """Reuse the result of a run that has deleted topics; else search, with Spark if log ends prove too little."""
+        """Return the search's figures, made by Spark unless log ends alone prove that no record is stranded.
+
+        After an earlier run has deleted topics on the returned cluster, that run's result is returned.
+        """
         earlier_result = found_before_deleting(procedure)
         if earlier_result is not None:
             return taken_over(procedure, earlier_result)

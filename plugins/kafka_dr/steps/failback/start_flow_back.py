@@ -32,7 +32,7 @@ class StartFlowBack(ProcedureStep):
     """Resume the flow back, and prove that it copies the records from its start offsets on, and no others."""
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume both connectors, only if the opposite flow is stopped; check the copies of a flow that never ran."""
+        """Resume both connectors, only if the opposite flow is stopped; compare the copies of a flow that never ran."""
         require_decided(procedure)
         flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
@@ -68,7 +68,7 @@ class StartFlowBack(ProcedureStep):
         return ReverseCopies(procedure.reversed, procedure.flow, self._ends_before(procedure, list(start_at)), since)
 
     def _ends_before(self, procedure: Run, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return log ends on the returned cluster from before the flow back was first resumed, by partition.
+        """Return partition of the returned cluster -> log end from before the flow back was first resumed.
 
         Raises:
             Refusal: records came to the returned cluster after the search for stranded records.

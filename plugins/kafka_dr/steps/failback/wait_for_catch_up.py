@@ -12,12 +12,12 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class WaitForCatchUp(ProcedureStep):
-    """Wait until the flow back's lag is small enough that the drain behind the fence will end in time."""
+    """Wait until the flow back's lag is so small that wait_for_zero_lag, with clients fenced, will end in time."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> FlowBackCaughtUp:
-        """Wait until the flow back is at most half of `zero_lag_seconds` behind the new primary's log ends."""
+        """Wait up to `catch_up_seconds` until all records older than half of `zero_lag_seconds` are copied."""
         catch_up = CatchUp(procedure, self.task_id)
         caught_up = procedure.progress.wait(
             self.task_id, "The flow back catching up", catch_up.look, procedure.request.deadlines.catch_up_seconds

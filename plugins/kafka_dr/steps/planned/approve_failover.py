@@ -1,4 +1,4 @@
-"""The gate of a planned failover."""
+"""The gate of a planned failover or failback: a second person approves the plan that forecast wrote."""
 
 from __future__ import annotations
 

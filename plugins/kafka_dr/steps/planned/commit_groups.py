@@ -74,7 +74,7 @@ class CommitGroups(RecheckedStep):
         )
 
     def _snapshot(self, procedure: Run, positions: pd.DataFrame) -> Receipt:
-        """Save the groups' positions on the target before the first commit; a repeated step keeps the first file."""
+        """Return the receipt of the file with the positions on the target before the first commit; save it once."""
         earlier = snapshot_taken(procedure)
         if earlier is not None:
             return earlier

@@ -64,7 +64,7 @@ class DrainConsumers(ProcedureStep):
         procedure.progress.wait(self.task_id, "Consumers leaving their groups", require_empty, limit + 5)
 
     def _frozen_positions(self, procedure: Run, groups: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-        """Return positions that no longer change, and log ends of __consumer_offsets from before the reading."""
+        """Return the groups' positions on the source once unchanged, and __consumer_offsets' log ends before that."""
 
         def read_frozen() -> tuple[pd.DataFrame, dict[str, int]]:
             since = commits_end(procedure)

@@ -14,10 +14,10 @@ from kafka_dr.steps.rechecked import RecheckedStep
 
 
 class SeedReverseReplication(RecheckedStep):
-    """Set the STOPPED reverse flow's offsets to boundary - 1: it copies only records from the boundary on."""
+    """Set the STOPPED reverse flow's offsets to boundary - 1, because the flow shall copy from the boundary on."""
 
     def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
-        """Seed and read back; seed nothing without a reverse flow, or if that flow runs under default naming."""
+        """Seed and read back; seed nothing if no reverse flow exists, or if that flow runs under default naming."""
         procedure.approvals.require_plan()
         flow = procedure.reverse_flow
         if flow is None:

@@ -22,13 +22,13 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class StartReverseReplication(ProcedureStep):
-    """If the params ask for it, start the reverse flow, which replicates the target to the old source.
+    """Start the reverse flow, which replicates the target to the old source, if the run's params ask for this.
 
-    Proves that the flow copies new records, and no record that the old source already had.
+    Prove that the flow copies new records, and no record that the old source already had.
     """
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume the reverse flow, only if the forward flow is STOPPED; then compare copies and originals."""
+        """Resume the reverse flow, only if the flow source->target is STOPPED; then compare copies and originals."""
         flow = procedure.reverse_flow
         if not procedure.request.start_reverse_replication or flow is None:
             return FlowStarted(started=False)
@@ -38,7 +38,8 @@ class StartReverseReplication(ProcedureStep):
                 f"{procedure.flow.connectors.source} is not STOPPED",
                 f"{forward.state} with {len(forward.tasks)} tasks",
                 f"Stop {procedure.flow.connectors.source}, because two flows in opposite directions copy records in a"
-                " circle. Then clear start_reverse_replication. Clients work on the target meanwhile.",
+                " circle. Then clear start_reverse_replication. Clients work on the target meanwhile, and the reverse"
+                " flow is not started yet.",
             )
         seeded = procedure.progress.require(ReverseFlowSeeded).seeded
         copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None

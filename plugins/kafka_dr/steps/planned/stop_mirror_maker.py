@@ -19,7 +19,7 @@ class StopMirrorMaker(RecheckedStep):
     """Stop source and checkpoint connector (dedicated mode: the processes); the target's log ends are the boundary."""
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
-        """Stop, and prove: STOPPED without tasks, stable log ends on the target, partitions still drained."""
+        """Stop the flow source->target; prove STOPPED without tasks, stable log ends on the target, all drained."""
         procedure.approvals.require_plan()
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
         names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds

@@ -27,7 +27,7 @@ class TranslateOffsets(RecheckedStep):
     """Write the input, let Spark translate, check the result, and compare it with MirrorMaker 2's checkpoints."""
 
     def act(self, procedure: Run, context: Any) -> OffsetsTranslated:
-        """Translate every frozen position; the step fails if one has no row in the result."""
+        """Translate the positions that `positions` returns; the step fails if a position has no row in the result."""
         positions = self.positions(procedure)
         with run_concurrently() as start:
             checkpoints = start(checkpoints_of, procedure)

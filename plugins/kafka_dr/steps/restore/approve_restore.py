@@ -9,7 +9,7 @@ from kafka_dr.steps.gate import ProcedureGate, Question
 
 
 class ApproveRestore(ProcedureGate):
-    """Show the positions to write, and positions changed after the commit; pass if there is nothing to restore."""
+    """Show the positions to write, and positions changed after the commit; pass by itself if the plan is empty."""
 
     def digest(self, procedure: Run) -> str | None:
         """Return the digest of the plan; None if the plan changes nothing."""
@@ -17,7 +17,7 @@ class ApproveRestore(ProcedureGate):
         return plan.digest if plan.changes else None
 
     def question(self, procedure: Run) -> Question:
-        """Ask whether to restore; the body shows the plan."""
+        """Ask whether to restore the positions on the target; the body shows the plan."""
         plan, _ = planned_restore(procedure)
         return Question(
             f"Restore {plan.writes} positions on {plan.cluster}, and delete {len(plan.deletes)} groups? Plan",

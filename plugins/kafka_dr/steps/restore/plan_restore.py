@@ -26,12 +26,12 @@ from kafka_dr.vocabulary import Step
 
 
 class PlanRestore(ProcedureStep):
-    """Plan which positions to restore: compare the positions before the undone commit with the present positions."""
+    """Compare the groups' positions on the target before the undone commit with the present ones; write the plan."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> RestorePlanned:
-        """Write the plan, with a row for every position of the groups; nothing is changed on the cluster."""
+        """Return the plan, with a row for every position of the groups; nothing is changed on the target."""
         undone = undone_procedure(procedure)
         overwrites = bool(procedure.request.choices.get("overwrite_later_commits"))
         rows = compare_positions(procedure, undone, overwrites)

@@ -1,4 +1,4 @@
-"""Restore positions to their values before an earlier procedure committed its own."""
+"""Restore groups' positions on the target to the values from before an earlier procedure committed positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_dr.vocabulary import Step
 
 
 class RestorePositions(ProcedureStep):
-    """Write the approved positions, only to groups without members, and read every position back."""
+    """Write the approved positions on the target, only to groups without members; read every position back."""
 
     def act(self, procedure: Run, context: Any) -> PositionsRestored:
         """Restore positions; skip restored ones and, unless the run overwrites, positions changed after the plan."""

@@ -18,7 +18,7 @@ _TERMINAL = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORT
 
 
 class CloseProcedure(ProcedureStep):
-    """Write the evidence and its page; release the lease if the outcome is final; never turn a failed run green."""
+    """Write the evidence and its page; release the lease unless the outcome is `failed`; turn no failed run green."""
 
     expires = True
     bounded = False
@@ -49,10 +49,10 @@ class CloseProcedure(ProcedureStep):
         return file_evidence(procedure, procedure.lease.epoch if procedure.lease.ever_held else 0)
 
     def _release_lease(self, procedure: Run, outcome: str) -> None:
-        """Release the lease if the outcome is final; safe to repeat, also after another procedure took the lease.
+        """Release the lease unless the outcome is `failed`; safe to repeat, also if another procedure has the lease.
 
         If this run continues a planned run, the planned run gets the lease back, but not past this run's point of no
-        return: the planned run has ended then, and the planned run's evidence is written, too.
+        return, because the planned run has ended then; the planned run's evidence is written, too.
         """
         lease = procedure.journal.lease(procedure.pair)
         if lease is None or lease.holder != procedure.id or lease.released_at is not None:

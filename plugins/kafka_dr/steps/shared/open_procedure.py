@@ -58,7 +58,10 @@ def _take_lease(procedure: Run) -> int:
 
 
 def _skipped_cool_down(procedure: Run) -> SkippedCoolDown | None:
-    """Return the cool-down that is skipped, and why; None without one. A continued planned run's applies."""
+    """Return the cool-down that this run skips, and the reason; None if it skips none.
+
+    A run that continues a planned run skips the cool-down that the planned run skipped.
+    """
     if procedure.progress.continues is not None:
         continued = procedure.require_other(procedure.progress.continues).progress.done(ProcedureOpened)
         return None if continued is None else continued.cool_down

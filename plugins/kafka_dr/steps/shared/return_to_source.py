@@ -53,7 +53,7 @@ class ReturnToSource(ProcedureStep):
         self.intend(procedure, context)
 
     def act(self, procedure: Run, context: Any) -> SourceReturned:
-        """Let clients back onto the source, then resume MirrorMaker 2; after a failure try again for a while."""
+        """Let clients back onto the source, then resume MirrorMaker 2; repeat a failure for `return_seconds`."""
         if (
             procedure.progress.began(Step.FENCE_PRODUCERS) is None
             and procedure.progress.began(Step.FENCE_SOURCE) is None

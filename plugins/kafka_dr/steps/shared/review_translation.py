@@ -1,4 +1,4 @@
-"""The gate on translated positions, and on loss that exceeds the approved loss."""
+"""The gate on translated positions, and on loss beyond the loss that approve_data_loss approved."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from kafka_dr.steps.base import ProcedureStep
 class VerifyClients(ProcedureStep):
     """Wait until the groups active at the forecast are active on the target, and no group is active on the source.
 
-    A source that was declared lost is not asked.
+    A source that was declared lost is not read.
     """
 
     def act(self, procedure: Run, context: Any) -> ClientsVerified:
-        """Wait for the groups; then count the records on the target past the boundary."""
+        """Wait up to `verify_seconds` for the groups; then count the target's offsets past the boundary."""
         expected = list(procedure.progress.move().active_groups)
         procedure.progress.wait(
             self.task_id,

@@ -25,7 +25,7 @@ class ApproveDataLoss(ProcedureGate):
             ""
             if moved is None
             else f"**By the journal, clients already work on {plan.target}: {table_cell(moved.id)} moved them. If so,"
-            f" this run can only list the records that {plan.target} lacks: reject it.**\n\n"
+            f" this run can only list the records that {plan.target} lacks: reject this run.**\n\n"
         )
         return Question(
             f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and continue on {plan.target}?"

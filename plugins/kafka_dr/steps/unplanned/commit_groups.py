@@ -11,7 +11,7 @@ from kafka_dr.steps.planned.commit_groups import CommitGroups
 
 
 class CommitWithoutSource(CommitGroups):
-    """Commit the positions once MirrorMaker 2's group sync can no longer overwrite them."""
+    """Commit the positions on the target once MirrorMaker 2's group sync can no longer overwrite these positions."""
 
     def act(self, procedure: Run, context: Any) -> GroupsCommitted:
         """Wait for the checkpoint connector, which stop_mirror_maker asked to stop; then commit."""

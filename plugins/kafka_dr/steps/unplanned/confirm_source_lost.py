@@ -1,4 +1,4 @@
-"""Confirm that the source is lost: unless it is, an unplanned failover continues only with an override."""
+"""Confirm that the source is lost; if it is not, an unplanned failover continues only with an override."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _OVERRIDE = (
 
 
 class ConfirmSourceLost(ProcedureStep):
-    """Send requests to the source in several ways and rounds; refuse unless it is lost, or the run has the override.
+    """Send requests to the source, in several rounds and from several places; refuse if the source is not lost.
 
-    The override (param `override_source_lost`) alone moves no client: the approver of the loss reads its reason.
+    The param `override_source_lost`, with a reason, lets the run continue all the same; the approver of the loss reads
+    this reason before any client is moved.
     """
 
     expires = True
@@ -68,17 +69,19 @@ def refusal_of(verdict: LossVerdict) -> SourceNotLost:
         return SourceNotLost(
             "The source answers, but accepts no writes",
             str(verdict),
-            f"Repair the source, which may accept writes again at any moment. {_OVERRIDE}",
+            "Repair the source (full disks, partitions without leader or with too few in-sync replicas), which may"
+            f" accept writes again at any moment; then start planned_failover. {_OVERRIDE}",
         )
     if verdict.state is SourceState.SLOW:
         return SourceNotLost(
             "The source is slow",
             str(verdict),
-            f"Find out why the source is slow; the source may recover at any moment. {_OVERRIDE}",
+            "Find out why the source is slow; the source may recover at any moment, and planned_failover then loses no"
+            f" records. {_OVERRIDE}",
         )
     return SourceNotLost(
         "It is unknown whether the source is lost",
         str(verdict),
-        "Check that the orchestrator reaches the target, and that TLS to the source works; then start a new run."
-        f" {_OVERRIDE}",
+        "Check that the orchestrator reaches the target, and that TLS to the source works, by a request with Kafka's"
+        f" tools from the machine where the task ran; correct what fails, then start a new run. {_OVERRIDE}",
     )

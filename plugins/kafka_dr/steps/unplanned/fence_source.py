@@ -31,7 +31,12 @@ class FenceSource(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> SourceFenced:
-        """Fence by ACLs or fence hook, or arm the fence; the approver of the loss accepted the time without a fence."""
+        """Fence the source by ACLs or by the fence hook, or arm the fence; return which of the three was done.
+
+        Raises:
+            FenceNotProven: the source answers and could not be fenced.
+            DeadlinePassed: the source answers and was not fenced in time.
+        """
         approval = procedure.approvals.require_plan()
         topics = topics_left(procedure)
         unproven: FenceNotProven | DeadlinePassed | None = None
@@ -63,7 +68,7 @@ class FenceSource(ProcedureStep):
         approval: Approval,
         unproven: FenceNotProven | DeadlinePassed | None,
     ) -> SourceFenced:
-        """Arm the fence, as the source may answer any moment; then ask the hook, whose fence replaces the armed one."""
+        """Arm the fence, because the source may answer soon; then ask the hook, whose fence makes that needless."""
         # If a source answers and cannot be fenced, both clusters would accept writes; no watcher could change this.
         open_source = unproven if unproven is not None and source_answers(procedure) else None
         armed_at = "" if open_source is not None else arm_fence(procedure, self.task_id, topics).fence.since.isoformat()

@@ -26,7 +26,7 @@ class OpenWithoutSource(OpenTarget):
     """Recheck the target, then let clients write on the target. The intent is the point of no return."""
 
     def look_again(self, procedure: Run, begun: bool) -> str:
-        """Recheck as OpenTarget does, without reading the source; return why positions on the source need no check."""
+        """Recheck what earlier steps proved, on the target alone; return that the source's positions were not read."""
         if source_reopened(procedure):
             raise Refusal(
                 "The procedure already returns to the source",
@@ -55,7 +55,7 @@ class OpenWithoutSource(OpenTarget):
 
 
 def refuse_living_groups(procedure: Run) -> None:
-    """Refuse if a group that moves has a member on the target."""
+    """Refuse if a group that moves with this run has a member on the target."""
     active = active_groups(procedure.systems.target, groups_of(procedure))
     if active:
         raise Refusal(

@@ -25,7 +25,7 @@ class StopLeftMirrorMaker(RecheckedStep):
     """Ask the flow from the lost source to stop; the target's stable log ends prove that the flow writes no more."""
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
-        """Ask to stop, then wait until the target's log ends are stable: these are the boundary."""
+        """Ask the flow to stop, then wait for stable log ends on the target, which are the boundary."""
         procedure.approvals.require_plan()
         remote = existing_partitions(procedure, remote_partitions(procedure, partitions_of_plan(procedure)).values())
         states, silent = asked_to_stop(procedure, self.task_id)
@@ -33,7 +33,7 @@ class StopLeftMirrorMaker(RecheckedStep):
         # Records in flight at the stop request are in the log once its ends are stable.
         ends = wait_for_stable_target_ends(procedure, self.task_id, sorted(remote))
         # Connect answers offset requests in the thread that stops tasks: with a connector still stopping, or a worker
-        # that died with the source, the answer is not waited for.
+        # that does not answer, the offsets are not requested.
         replicated = from_connect(procedure, []) if states and not still_stopping else {}
         return MirrorMakerStopped(
             asked=silent is None,
@@ -46,10 +46,10 @@ class StopLeftMirrorMaker(RecheckedStep):
 
 
 def asked_to_stop(procedure: Run, step: str) -> tuple[dict[str, str], str | None]:
-    """Ask the flow's MirrorMaker 2 to stop.
+    """Ask MirrorMaker 2 of the flow source->target to stop.
 
     Returns:
-        State by connector (or flow, in dedicated mode), and why the worker did not answer; None if it answered.
+        Connector (or flow, in dedicated mode) -> its state; and why the worker did not answer, None if it answered.
     """
     seconds = 0.0 if is_source_lost(procedure) else _STOP_SECONDS
     try:

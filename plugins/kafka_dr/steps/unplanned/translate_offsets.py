@@ -21,9 +21,10 @@ class TranslateWithoutSource(TranslateOffsets):
         return procedure.artifacts.load(procedure.progress.require(DataLossAssessed).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Reuse the rows of assess_data_loss if the target is unchanged, else run Spark.
+        """Return one row per translated position, and the summary of the Spark job that made the rows.
 
-        The summary also gets the records that the translation of a continued planned run did not find on the target.
+        The rows are those of assess_data_loss if the target is unchanged, else of a new job. The summary also gets the
+        records that the translation of a continued planned run did not find on the target.
         """
         assessed = procedure.progress.require(DataLossAssessed)
         bounds, earlier = procedure.artifacts.load(assessed.bounds), assessed.earlier_translation
@@ -32,7 +33,7 @@ class TranslateWithoutSource(TranslateOffsets):
         return rows, summary | {name: [*earlier.get(name, ()), *summary[name]] for name in ("holes", "cut")}
 
     def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
-        """Write the job's input: what assess_data_loss saved, and the target's log bounds at the boundary."""
+        """Write what assess_data_loss saved, and the target's log bounds, as files; return the job's other settings."""
         assessed = procedure.progress.require(DataLossAssessed)
         floors, syncs, pairs = map(procedure.artifacts.load, (assessed.floors, assessed.syncs, assessed.pairs))
         bounds = bounds_at_boundary(procedure, procedure.artifacts.load(assessed.bounds))
