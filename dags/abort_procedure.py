@@ -7,13 +7,13 @@ procedure added are removed from the source.
 was approved, a step hangs, a gate will get no answer. The abort needs no approval, because clients return to the
 source.
 
-**Before you start.** Know that the target is not open yet: `open_target` must not have begun.
+**Before you start.** Check in the run that `open_target` has not begun: after that an abort is refused.
 
 **What happens.** The running procedure notices the abort at its next check and returns to the source by itself. If no
 task of the procedure runs (a gate waits, the worker is gone), this run returns in its place. The outcome is `aborted`.
 
-**If it stops.** Refused: the point of no return is passed; finish the procedure, or run `failback` later. Failed: clear
-the failed task, which continues where it stopped. The page `runbooks/abort_procedure.md` has one heading for every
+**If it stops.** Refused: the point of no return is passed; complete the procedure, or run `failback` later. Failed:
+clear the failed task, which continues where it stopped. The page `runbooks/abort_procedure.md` has one heading for every
 step.
 """
 

@@ -2,14 +2,14 @@
 
 Both clusters are healthy: move all clients from `source` to `target`, losing nothing and reading nothing again.
 
-**When to run.** Maintenance of the source, a migration, a drill. If the source does not answer, this is the wrong
-procedure.
+**When to run.** Maintenance of the source, a migration, a drill. If the source does not answer, run
+`unplanned_failover` instead.
 
 **Before you start.** Know who will approve: it cannot be you. Clients are stopped from `fence_producers` to
 `redirect_clients`.
 
 **If it stops.** Before `open_target` the run returns clients to the source by itself (`return_to_source`); the run is
-red, the evidence says why. Once `open_target` is done, the run cannot return: clear the failed step. The page
+red, and the evidence states why. Once `open_target` is done, the run cannot return: clear the failed step. The page
 `runbooks/planned_failover.md` has one heading for every step.
 """
 

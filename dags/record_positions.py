@@ -3,7 +3,7 @@
 The flight recorder: samples of both clusters, stored on the target's side, so that the loss can be stated when the
 source is lost.
 
-**When to run.** Always: unpause it once. Each run is one recorder; when it ends, the next one starts.
+**When to run.** Always: unpause the DAG once. Each run is one recorder; when a run ends, Airflow starts the next run.
 
 **Before you start.** `recorder` in the topology names an archive that outlives the source's site.
 
@@ -12,7 +12,7 @@ and offsets of the connectors, new offset syncs and checkpoints, and content pai
 either cluster.
 
 **If it stops.** Airflow starts the recorder again. What could not be read meanwhile stays unknown, and never counts as
-zero. The page `runbooks/record_positions.md` says what its messages mean.
+zero. The page `runbooks/record_positions.md` explains the recorder's messages.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The source is gone, or must be treated as gone: move all clients from `source` to `target` with what the target has,
 knowing what is lost.
 
-**When to run.** The source does not answer, or cannot be trusted any more. If it still works, `planned_failover` loses
-nothing.
+**When to run.** The source does not answer, or cannot be trusted any more. If the source still works, run
+`planned_failover`, which loses no record.
 
 If a planned failover was running when the source was lost, give its procedure id as `continue_procedure`: this run uses
 what the planned failover had proven.
@@ -12,8 +12,8 @@ what the planned failover had proven.
 **Before you start.** Know who will approve: it cannot be you. Records that the target never got are lost for now;
 `failback` finds these records when the source is back.
 
-**If it stops.** Before `open_target` the run undoes what it did (`return_to_source`); the run is red, the evidence says
-why. Once `open_target` is done, the run cannot return: clear the failed step. The page
+**If it stops.** Before `open_target` the run undoes what it did (`return_to_source`); the run is red, and the evidence
+states why. Once `open_target` is done, the run cannot return: clear the failed step. The page
 `runbooks/unplanned_failover.md` has one heading for every step.
 """
 

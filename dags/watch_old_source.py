@@ -2,7 +2,7 @@
 
 The watcher of armed fences: a source that was lost and could not be fenced is fenced as soon as it answers again.
 
-**When to run.** Always: unpause it once. Each run is one watcher; when it ends, the next one starts.
+**When to run.** Always: unpause the DAG once. Each run is one watcher; when a run ends, Airflow starts the next run.
 
 **Before you start.** Nothing. While no fence is armed the watcher reads the journal once a second, reads which flows
 run, and changes nothing.
@@ -12,8 +12,8 @@ fences the source as a planned failover does, and proves the fence on every brok
 the source accepted until then at most. Of two flows that would copy the same topics in a circle the watcher stops the
 flow in whose direction clients were moved last.
 
-**If it stops.** Airflow starts the watcher again; while it does not run, an old source that answers accepts writes.
-The page `runbooks/watch_old_source.md` says what its messages mean.
+**If it stops.** Airflow starts the watcher again; while no watcher runs, an old source that answers accepts writes.
+The page `runbooks/watch_old_source.md` explains the watcher's messages.
 """
 
 from __future__ import annotations

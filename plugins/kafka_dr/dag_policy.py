@@ -1,4 +1,4 @@
-"""Default arguments, tags and form params of the DAGs."""
+"""What the DAGs share: default arguments, tags and the params of their forms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAGS = ["switchback", "kafka"]
 
 
 def procedure_form(dag_id: str) -> dict[str, Param]:
-    """Return the params of a procedure's form by name; Airflow shows the form and checks the values."""
+    """Return the params of a procedure's form, name -> Param; Airflow shows the form and checks the values."""
     return {field.name: _param(field) for field in PROCEDURES[dag_id].fields}
 
 

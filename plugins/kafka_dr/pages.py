@@ -1,4 +1,4 @@
-"""Renders pages from templates: every value is escaped, and a missing value is an error."""
+"""Renders HTML pages from templates; every value is escaped, and a missing value is an error."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def _environment() -> Environment:
 
 
 def render_page(template: str, **values: Any) -> str:
-    """Render a template of the package with its values; return HTML or CSS."""
+    """Render a template in `templates/` with its values; return the HTML or CSS as text."""
     return _environment().get_template(template).render(**values)

@@ -49,7 +49,7 @@ class ProcedureDefinition:
         steps: the procedure's own steps in DAG order, without the steps that every procedure has.
         fields: the form's params.
         last_step: the step whose outcome completes the procedure.
-        needs_source: whether a step needs the source cluster.
+        needs_source: whether a step needs a source that answers.
         moves_clients: whether clients move to another cluster.
     """
 
@@ -67,7 +67,7 @@ class ProcedureDefinition:
 
     @property
     def journal_steps(self) -> tuple[Step, ...]:
-        """Return all steps that may write to the journal under the procedure's id, in order."""
+        """Return all steps that may write to the journal under the procedure's id: its own, then those of all DAGs."""
         watcher = () if self.needs_source else (Step.WATCH_OLD_SOURCE,)
         return (*self.steps, Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, *watcher, Step.CLOSE_PROCEDURE)
 

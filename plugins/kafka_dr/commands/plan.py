@@ -62,7 +62,7 @@ _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 if the requested text was printed, 2 on a refusal or an unavailable system."""
+    """Run the command; return 0 if the text was printed or the manual action recorded, 2 after any error."""
     options = _parser().parse_args(arguments)
     # With this value Airflow reads connections as a server does, not from its API as a task does.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
@@ -120,7 +120,7 @@ def _procedure(options: argparse.Namespace) -> Run:
 
 
 def plan_text(procedure: Run) -> str:
-    """Return the text that the approver read (plan, or loss), and the state of each step."""
+    """Return as text what the approver read (plan, or loss), and for each step `done`, `begun` or `-`."""
     done, begun = _steps(procedure)
     lines = [
         f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}"
@@ -163,7 +163,7 @@ def write_commands(procedure: Run, folder: Path) -> str:
 
 
 def hand_of(procedure: Run) -> ManualContext:
-    """Return the procedure's state, from the journal and the procedure's files, as commands for a shell need it.
+    """Return the state of the procedure, read in journal and files, from which commands for a shell are made.
 
     Raises:
         Refusal: the procedure has no plan yet.
@@ -281,7 +281,7 @@ def _missing_topics(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, in
 
 
 def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
-    """Return the reverse flow's seeds, target partition -> log end before any client wrote minus 1, or None for end 0.
+    """Return the reverse flow's seeds: target partition -> log end before clients write, minus 1; None for end 0.
 
     Has only partitions of topics that clients will write to. None instead of a mapping before stop_mirror_maker.
     """

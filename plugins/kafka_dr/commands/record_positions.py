@@ -37,7 +37,7 @@ _QUEUED_KBYTES = 16_384
 
 
 def main() -> int:
-    """Run the command; return 0 after a signal or end of input, 1 if a recorder failed, 2 if none could begin."""
+    """Run the command; return 0 after a signal or end of input, 1 if a recorder failed, 2 if none was started."""
     ended, failed = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def _run(recording: Recording, ended: threading.Event, failed: threading.Event) -> None:
-    """Run one flow's recorder; if it fails, end the recorders of all flows: Airflow then starts the command again."""
+    """Run one flow's recorder; if it fails, end all recorders, because Airflow then starts the command again."""
     try:
         recording.run()
     except Exception:  # noqa: BLE001 (a failed recorder ends all)
@@ -118,7 +118,7 @@ def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> Fl
 
 
 def _end_with_parent(ended: threading.Event) -> None:
-    """Set `ended` when standard input ends: without its parent process, the recorder would run beside the next one."""
+    """Set `ended` when standard input ends with the parent process, because Airflow then starts a new recorder."""
     # Not sys.stdin: Python aborts at exit if another thread still holds the lock of that reader.
     while os.read(0, 1):
         pass

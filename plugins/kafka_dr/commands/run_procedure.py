@@ -32,7 +32,7 @@ _CONDUCTOR = "kafka_dr.commands.without_airflow.conductor"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0 if the procedure completed (abort_procedure: aborted), 1 if not.
 
-    2 if nothing was begun, 130 after Ctrl-C.
+    Return 2 if nothing was begun, 130 after Ctrl-C.
     """
     options = _parser().parse_args(arguments)
     try:

@@ -130,9 +130,9 @@ def _is_receipt(value: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
-    """Return the SHA-256 of each file of records that a step read on an old source, as its loss file states it.
+    """Return file of records that a step read on an old source -> SHA-256, as the step's loss file states it.
 
-    Empty if the step read no source, or if the step's loss file was changed, whose rows then prove nothing.
+    {} if the step read no source, or if the step's loss file was changed, whose rows then prove nothing.
     """
     loss, made = figures.get("loss"), figures.get("stranded")
     if not made or not _is_receipt(loss) or _changed(folder, path := _place(folder, loss), loss["sha256"]):
@@ -147,7 +147,7 @@ def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
 
 
 def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a problem for each file whose SHA-256 is not the recorded one.
+    """Yield a problem for each file that is missing, or whose SHA-256 differs from the recorded SHA-256.
 
     Also for each file, in a folder with files of records, that no loss file lists.
     """

@@ -1,4 +1,4 @@
-"""Reads and checks the topology file; other modules import the configuration's classes and functions from this module.
+"""Reads and checks the topology file; other modules import the configuration's classes from this module.
 
 All problems of the file are reported at once, each with its path in the file, its line, its value and what is allowed.
 """

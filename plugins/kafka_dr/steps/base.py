@@ -44,7 +44,7 @@ class JournaledStep:
 
     @contextmanager
     def recorded(self, context: Any) -> Iterator[Run]:
-        """Yield the procedure; write an error raised inside the block to the journal, and raise it as Airflow's."""
+        """Yield the procedure; write an error of the block to the journal, and raise an Airflow exception for it."""
         try:
             procedure = self.procedure(context)
             # Before any write: another run may have this procedure id, or another procedure may continue this one.

@@ -52,7 +52,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         raise NotImplementedError
 
     def question(self, procedure: Run) -> Question:
-        """Return what to ask; called only if `digest` is not None."""
+        """Return subject and body of the question; called only if `digest` has returned a digest."""
         raise NotImplementedError
 
     def wait_seconds(self, procedure: Run) -> float:
@@ -89,7 +89,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return True
 
     def _was_cleared(self, procedure: Run) -> bool:
-        """Whether the task succeeded after its outcome was written: it runs again only because a person cleared it.
+        """Whether a person has cleared the gate, which shows in a try that succeeded after the outcome was written.
 
         A task that was killed and retried did not succeed. Airflow keeps the answer of a cleared gate until the gate
         asks again.
@@ -102,7 +102,7 @@ class ProcedureGate(JournaledStep, HITLOperator):
         )
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Record the answer's approval, as read from Airflow's API, not from the event; Refusal if there is none."""
+        """Record the approval, as read from Airflow's API, not from the event; Refusal if the answer is another."""
         with self.recorded(context) as procedure:
             if "error" in event:
                 raise Refusal(

@@ -76,7 +76,7 @@ class Account:
         self._done("PATCH", path, {"new_state": "success"}, f"mark {task} as done")
 
     def answer(self, dag_id: str, run_id: str, gate: str, option: str) -> bool:
-        """Answer a gate; return whether Airflow accepted the answer, False if the gate already has an answer."""
+        """Answer a gate; return True if Airflow accepted the answer, False if the gate already has an answer."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(gate, safe='')}/-1/hitlDetails"
         answer = self._endpoint.attempt(
             "PATCH", path, {"chosen_options": [option], "params_input": {}}, _SECONDS, self._headers

@@ -249,7 +249,7 @@ class Conductor:
             time.sleep(_LOOK_SECONDS)
 
     def _look(self) -> tuple[str, list[TaskInstance]]:
-        """Return the run's state and tasks, as the API last gave both; raise after 60 s without an answer."""
+        """Return the run's state and tasks as the API last gave both; SystemUnavailable after 60 s without answer."""
         self._airflow.must_live()
         try:
             if time.monotonic() >= self._looked_at + _LOOK_SECONDS:
@@ -371,7 +371,7 @@ def _seconds(task: TaskInstance) -> float:
 
 
 def _redirect_output(folder: Path) -> None:
-    """Send standard output and error to command.log: the terminal shows the procedure, not Airflow's libraries."""
+    """Send standard output and error to command.log in a folder, because the terminal shows only the procedure."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -35,7 +35,7 @@ class Ending:
 def ending_of(
     topology: Topology, procedure_id: str | None, dag_id: str, run_state: str, tasks: Sequence[TaskInstance]
 ) -> Ending:
-    """Return how a run ended: outcome, failing step, reason.
+    """Return the outcome, failing step and reason of a run that has ended.
 
     Args:
         procedure_id: the procedure whose evidence.json is read; None if no procedure is found for the run.

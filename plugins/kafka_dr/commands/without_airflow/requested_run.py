@@ -97,7 +97,7 @@ def _opened_run(opened: ProcedureOpened, topology: Topology) -> RequestedRun:
 
 
 def _refuse_if_closed(journal: Journal, procedure_id: str) -> None:
-    """Raise Refusal if the procedure took a lease and no longer has the lease, which means that it has ended."""
+    """Raise Refusal if the procedure took a lease and no longer has it, which means that the procedure has ended."""
     lease_taken = newest_fact(journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OUTCOME), LeaseTaken)
     lease = journal.lease(lease_taken.pair) if lease_taken else None
     if lease_taken and (lease is None or lease.holder != procedure_id or lease.released_at is not None):
@@ -148,7 +148,7 @@ def params_of(request: Request, topology: Topology) -> dict[str, Any]:
 
 
 def gates_to_ask(entries: Collection[JournalEntry]) -> set[str]:
-    """Return a procedure's approved gates once open_target has begun, else an empty set.
+    """Return the task ids of a procedure's approved gates once open_target has begun, else an empty set.
 
     A new Airflow database lacks the answers to these gates, which are therefore asked again.
     """
@@ -156,7 +156,7 @@ def gates_to_ask(entries: Collection[JournalEntry]) -> set[str]:
 
 
 def steps_done_for_good(entries: Collection[JournalEntry]) -> set[str]:
-    """Return the steps that a new run must not repeat; an empty set before open_target has begun.
+    """Return the task ids of steps that a resumed run must not repeat; an empty set before open_target has begun.
 
     These are the steps before open_target that have an outcome, except the gates.
     """

@@ -1,4 +1,4 @@
-"""Questions and answers on a terminal, or over pipes if there is none; passwords are neither shown nor stored."""
+"""Asks questions on a terminal, or over pipes if no terminal is used; passwords are neither shown nor stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Terminal:
     """Prints lines with the time of day; while it waits for an answer, the caller can follow the procedure."""
 
     def __init__(self, given: int = 0, shown: int = 1) -> None:
-        """Read from one file descriptor and write to another; the caller has flushed its earlier output."""
+        """Store two file descriptors, `given` to read from and `shown` to write to; earlier output must be flushed."""
         self._given, self._shown = given, shown
         self._read = b""
         self.ended = False

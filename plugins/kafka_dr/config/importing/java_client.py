@@ -86,8 +86,8 @@ def _store_types(java: Mapping[str, str]) -> dict[str, str]:
 
 def _unsupported(key: str, why: str) -> BadInput:
     return BadInput(
-        f"Kafka's own tools cannot use {key} of the connection",
+        f"Kafka's own tools cannot use {key} of the cluster's Airflow connection",
         why,
-        "change the cluster's Airflow connection; or remove `kafka_tools` from the topology, and start a new run"
-        " without abort_open_transactions",
+        "change that connection; or remove `kafka_tools` from the topology, and start a new run without"
+        " abort_open_transactions",
     )

@@ -15,7 +15,7 @@ from kafka_dr.vocabulary import Step
 
 
 class AbortedStep(ProcedureStep):
-    """A step of a run of abort_procedure: it acts for the aborted procedure, not for its own run."""
+    """A step of a run of abort_procedure, which acts for the aborted procedure instead of for its own run."""
 
     bounded = False
 

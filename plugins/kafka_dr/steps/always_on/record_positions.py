@@ -50,13 +50,13 @@ class RecordPositions(BaseOperator):
         )
 
     def on_kill(self) -> None:
-        """End the recorder; it gets 30 s to save the sample that it is taking."""
+        """End the recorder; the recorder has 30 s to save the sample that it is taking."""
         self._process.terminate()
         self._process.wait(timeout=30)
 
 
 def recorder_settings(topology: Topology, connections: Connections) -> dict[str, Any]:
-    """Return the settings for the recorder's standard input: the recorder cannot read Airflow's connections itself."""
+    """Return topology path, connections and archive options for the recorder, which cannot read connections itself."""
     logins = {
         flow.connect: dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True))
         for flow in topology.flows

@@ -18,7 +18,7 @@ class DecideStrandedRecords(ProcedureGate):
         return planned.digest if planned.needs_a_person else None
 
     def question(self, procedure: Run) -> Question:
-        """Ask whether to move clients back to the target as decided; the body shows the figures and the decisions."""
+        """Return the question whether to move clients back as decided; the body shows figures and decisions."""
         planned = planned_return(procedure)
         records = sum(topic.records for topic in planned.stranded)
         subject = (

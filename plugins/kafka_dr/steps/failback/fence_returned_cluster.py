@@ -1,4 +1,4 @@
-"""Fence the returned cluster, because records that clients still write there would be lost unnoticed."""
+"""Fence the returned cluster, because records that clients still write on that cluster would be lost unnoticed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FenceReturnedCluster(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ReturnedClusterFenced:
-        """Fence, probe, stop the flow; then wait for stable log ends, unless the flow back writes to this cluster."""
+        """Fence and probe the returned cluster, stop its flow; wait for stable log ends unless the flow back writes."""
         last_failover(procedure)  # With source and target swapped, this fence would stop every client.
         refuse_dedicated(procedure)
         swapped, mirrored = procedure.reversed, mirrored_of(procedure, procedure.systems.source.topics())

@@ -29,7 +29,7 @@ class SeedFlowBack(ProcedureStep):
     """Seed the flow back to start after the records that both clusters have, or at the start of recreated topics."""
 
     def act(self, procedure: Run, context: Any) -> FlowBackSeeded:
-        """Write start offsets that differ from Connect's stored ones, and read all back; seed no running flow."""
+        """Write the start offsets that Connect does not have yet, and read all back; seed no flow that runs."""
         require_decided(procedure)
         refuse_dedicated(procedure)
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)

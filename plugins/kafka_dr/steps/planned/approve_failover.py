@@ -15,7 +15,7 @@ class ApproveFailover(ProcedureGate):
         return procedure.progress.move().plan_digest
 
     def question(self, procedure: Run) -> Question:
-        """Ask whether to move the clients; the body shows the forecast."""
+        """Return the question whether to move all clients from source to target; the body shows the forecast."""
         move = procedure.progress.move()
         return Question(
             f"Move all clients from {move.planned.source} to {move.planned.target}? Plan",

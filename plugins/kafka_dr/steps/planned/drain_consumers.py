@@ -32,7 +32,7 @@ class DrainConsumers(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ConsumersDrained:
-        """Wait for empty groups, fence their reads, and read positions that are proven not to change any more."""
+        """Wait for empty groups, fence their reads on the source; return positions proven not to change any more."""
         procedure.approvals.require_plan()
         planned, excluded = planned_groups(procedure), [exclusion.group for exclusion in excluded_groups(procedure)]
         self._let_finish(procedure, planned)

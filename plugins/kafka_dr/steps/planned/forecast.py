@@ -1,4 +1,4 @@
-"""Forecast what the run will do and what it will cost."""
+"""Forecast what the run will do, how long the drain will take, and how the groups' positions will be translated."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from kafka_dr.vocabulary import PROBE_TOPIC
 
 
 class Forecast(ProcedureStep):
-    """Write the plan: what the run will do and what it will cost. Every approval names the plan's digest."""
+    """Write the plan, which states what the run will do and what it will cost; approvals name the plan's digest."""
 
     def act(self, procedure: Run, context: Any) -> FailoverForecast:
-        """Observe both clusters again and write the plan; nothing is changed on either cluster."""
+        """Observe both clusters again; return the plan and its digest. Nothing is changed on either cluster."""
         observed = observe_pair(procedure, {}, apart=0, held=positions_read_just_now(procedure))
         refuse_unknown_groups(procedure, observed)
         groups = forecast_of(

@@ -34,7 +34,7 @@ class OpenTarget(ProcedureStep):
     bounded = False
 
     def intend(self, procedure: Run, context: Any) -> None:
-        """Write no intent yet: `act` writes it after the rechecks."""
+        """Write no intent, because `act` writes it after the rechecks."""
 
     def act(self, procedure: Run, context: Any) -> TargetOpened:
         """Recheck, write the intent, remove the target's DENY entries, read the ACLs back, write and read a canary."""

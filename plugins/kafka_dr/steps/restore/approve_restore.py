@@ -1,4 +1,4 @@
-"""The gate of a restore."""
+"""The gate of restore_group_offsets: a second person approves which positions are written on the target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ApproveRestore(ProcedureGate):
         return plan.digest if plan.changes else None
 
     def question(self, procedure: Run) -> Question:
-        """Ask whether to restore the positions on the target; the body shows the plan."""
+        """Return the question whether to restore the positions on the target; the body shows the plan."""
         plan, _ = planned_restore(procedure)
         return Question(
             f"Restore {plan.writes} positions on {plan.cluster}, and delete {len(plan.deletes)} groups? Plan",

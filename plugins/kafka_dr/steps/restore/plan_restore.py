@@ -1,4 +1,4 @@
-"""Plan which positions a restore writes."""
+"""Plan which groups' positions restore_group_offsets writes on the target."""
 
 from __future__ import annotations
 

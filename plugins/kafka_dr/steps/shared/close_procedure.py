@@ -34,7 +34,7 @@ class CloseProcedure(ProcedureStep):
         return super().execute(context)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Close the procedure whatever happened before, even without a lease."""
+        """Close the procedure, even without a lease; then fail the task unless the outcome is `green`."""
         closed = procedure.progress.done(ProcedureClosed)
         if closed is None or Outcome(closed.outcome) not in _TERMINAL:
             closed = self._close(procedure)

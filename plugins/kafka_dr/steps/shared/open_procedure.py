@@ -24,7 +24,7 @@ class OpenProcedure(ProcedureStep):
     """
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Take the lease, then write the first entries: every entry is written under the lease's epoch."""
+        """Take the lease, then write the first journal entries, because every entry needs the lease's epoch."""
         if procedure.progress.done(LeaseTaken) is None:
             if procedure.progress.done(ProcedureClosed) is not None:
                 raise Refusal(

@@ -32,7 +32,7 @@ class ReviewTranslation(ProcedureGate):
         return digest_to_review(procedure, loss_beyond_approval(procedure))
 
     def question(self, procedure: Run) -> Question:
-        """Show the loss beyond the approved loss, and inexact positions, worst first."""
+        """Return the question; the body shows the loss beyond the approved loss, and inexact positions, worst first."""
         increase, result = loss_beyond_approval(procedure), procedure.progress.require(OffsetsTranslated)
         without_source, new_groups = procedure.progress.without_source, groups_created_later(procedure)
         rows = procedure.artifacts.load(result.translation)

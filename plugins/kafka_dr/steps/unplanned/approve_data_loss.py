@@ -1,4 +1,4 @@
-"""The gate of an unplanned failover: the inventory of the loss."""
+"""The gate of an unplanned failover: a second person approves the inventory of the loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ApproveDataLoss(ProcedureGate):
         return procedure.progress.move().plan_digest
 
     def question(self, procedure: Run) -> Question:
-        """Ask whether to give up the source; the body shows the inventory of the loss."""
+        """Return the question whether to give up the source; the body shows the inventory of the loss."""
         move = procedure.progress.move()
         plan = move.planned
         moved = target_opened_before(procedure)

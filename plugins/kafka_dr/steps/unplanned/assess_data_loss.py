@@ -22,12 +22,12 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class AssessDataLoss(ProcedureStep):
-    """Assess the loss from the recorder's samples and the target's logs; by record, if the source can be read."""
+    """Assess the loss from the recorder's samples and the target's logs; compare records if the source can be read."""
 
     expires = True
 
     def act(self, procedure: Run, context: Any) -> DataLossAssessed:
-        """Gather inputs, let Spark assess, and write the plan; nothing is changed on either cluster."""
+        """Read both clusters and the archive, let Spark assess; return the plan. Nothing is changed on a cluster."""
         with run_concurrently() as start:
             gathered = start(read_present_facts, procedure)
             result = run_spark_job(

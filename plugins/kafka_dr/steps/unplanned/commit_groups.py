@@ -14,6 +14,6 @@ class CommitWithoutSource(CommitGroups):
     """Commit the positions on the target once MirrorMaker 2's group sync can no longer overwrite these positions."""
 
     def act(self, procedure: Run, context: Any) -> GroupsCommitted:
-        """Wait for the checkpoint connector, which stop_mirror_maker asked to stop; then commit."""
+        """Wait until the checkpoint connector, which stop_mirror_maker asked to stop, is STOPPED; then commit."""
         group_sync_stopped(procedure, self.task_id)
         return super().act(procedure, context)
