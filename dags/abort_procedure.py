@@ -13,8 +13,8 @@ source.
 task of the procedure runs (a gate waits, the worker is gone), this run returns in its place. The outcome is `aborted`.
 
 **If it stops.** Refused: the point of no return is passed; complete the procedure, or run `failback` later. Failed:
-clear the failed task, which continues where it stopped. The page `runbooks/abort_procedure.md` has one heading for every
-step.
+clear the failed task, which continues where it stopped. The page `runbooks/abort_procedure.md` has one heading for
+every step.
 """
 
 from __future__ import annotations

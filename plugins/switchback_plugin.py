@@ -30,7 +30,7 @@ import kafka_dr.steps.shared.redirect_clients
 import kafka_dr.steps.shared.return_to_source
 import kafka_dr.steps.shared.review_translation
 import kafka_dr.steps.shared.verify_clients  # noqa: F401
-import pandas  # noqa: ICN001 (imported to be there, not to be used)
+import pandas  # noqa: ICN001 (imported only to be loaded)
 import pyarrow.parquet
 import sqlalchemy.dialects.sqlite  # noqa: F401
 from airflow.configuration import conf

@@ -67,7 +67,7 @@ class ProcedureDefinition:
 
     @property
     def journal_steps(self) -> tuple[Step, ...]:
-        """Return all steps that may write to the journal under the procedure's id: its own, then those of all DAGs."""
+        """Return all steps that may write to the journal under the procedure's id, in the order of a run."""
         watcher = () if self.needs_source else (Step.WATCH_OLD_SOURCE,)
         return (*self.steps, Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, *watcher, Step.CLOSE_PROCEDURE)
 

@@ -65,8 +65,8 @@ class Entry(StrEnum):
 class Outcome(StrEnum):
     """How a procedure ended.
 
-    REFUSED: before the source was changed. RETURNED: rolled back before the point of no return. ABORTED: as RETURNED,
-    because a person asked for it. FAILED: stopped after changes; the procedure still holds the lease.
+    REFUSED: ended before a cluster was changed. RETURNED: rolled back before the point of no return. ABORTED: rolled
+    back because a person ran abort_procedure. FAILED: stopped in the middle; the procedure still holds the lease.
     """
 
     COMPLETED = "completed"
@@ -77,7 +77,12 @@ class Outcome(StrEnum):
 
 
 class TranslationClass(StrEnum):
-    """How a target position was computed, best first."""
+    """How a target position was computed, best first.
+
+    END: no unread record follows, so the boundary. SYNC: stated by an offset sync. CONTENT: by comparing records of
+    both clusters. INTERPOLATED: counted between two recorded pairs of offsets; no longer computed. NEAREST: the nearest
+    recorded pair below. POLICY: the group's policy. REFUSED: no position, because a person must decide.
+    """
 
     END = "END"
     SYNC = "SYNC"

@@ -21,7 +21,7 @@ from kafka_dr.hooks.whole_file import write_whole
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 if all files were written, 2 if the input was refused or a write failed halfway."""
+    """Run the command; return 0 if all files were written, 2 if the input was refused or a write failed."""
     options = _parser().parse_args(arguments)
     try:
         # Java reads properties files as ISO-8859-1.

@@ -62,7 +62,7 @@ _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 if the text was printed or the manual action recorded, 2 after any error."""
+    """Run the command; return 0 if the text was printed or the manual action recorded, 2 if refused or unanswered."""
     options = _parser().parse_args(arguments)
     # With this value Airflow reads connections as a server does, not from its API as a task does.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")

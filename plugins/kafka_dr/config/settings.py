@@ -50,7 +50,8 @@ def load_topology(path: str | Path | None = None) -> Topology:
     named = str(path or os.environ.get(TOPOLOGY_VARIABLE, ""))
     if not named:
         raise BadInput(
-            "no topology file is named", next_step=f"set {TOPOLOGY_VARIABLE} to the path of the topology file"
+            "no topology file is named",
+            next_step=f"set {TOPOLOGY_VARIABLE} to the path of the topology file, in the environment of this process",
         )
     file = Path(named).absolute()
     return _with_absolute_paths(_topology_from(read_yaml(file), str(file)), file.parent)

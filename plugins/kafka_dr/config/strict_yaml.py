@@ -64,10 +64,14 @@ def read_yaml(path: Path) -> Document:
             else "unknown place"
         )
         # Danger: str(error) quotes the file's lines around the fault, with any secret in them.
-        raise BadInput(f"{path} is not YAML", f"{error.problem} at {position}", "correct the file") from None
+        raise BadInput(
+            f"{path} is not YAML", f"{error.problem} at {position}", "correct the file at that place, or just before"
+        ) from None
     except (yaml.YAMLError, ValueError, TypeError):
         raise BadInput(
-            f"{path} is not YAML", "a character or a value that YAML does not allow", "correct the file"
+            f"{path} is not YAML",
+            "a character or a value that YAML does not allow",
+            "remove control characters, and put values such as dates in quotes",
         ) from None
     return Document(data, lines, problems)
 

@@ -188,8 +188,8 @@ class Deadlines(Model):
 
     Attributes:
         fence_seconds: until a fence is proven on every broker and log ends are stable.
-        transaction_seconds: for transactions that are open when the fence is set; the broker ends each after its own
-            timeout (60 s unless the client sets another).
+        transaction_seconds: for transactions that are open when the fence is set; the broker ends a transaction after
+            the timeout of its producer (60 s unless the client sets another timeout).
         max_fence_seconds: from the fence to open_target; then the procedure returns to the source by itself.
         drain_seconds: for consumers to read up to the cut-off.
         zero_lag_seconds: for the target to hold all records below the cut-off.

@@ -21,8 +21,8 @@ class Ending:
 
     Attributes:
         outcome: `completed`, `returned`, `refused`, `aborted` or `failed`.
-        step: task id of the step that failed; empty if no step failed.
-        reason: why the run did not complete; empty if it completed.
+        step: the failing step in the evidence, else the first task that failed; empty if no step failed.
+        reason: the reason for the outcome in the evidence, or why the evidence does not count; may be empty.
         good: whether the command exits with 0: `completed`, of abort_procedure `aborted`.
     """
 

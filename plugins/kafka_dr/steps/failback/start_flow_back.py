@@ -29,7 +29,7 @@ from kafka_dr.steps.base import ProcedureStep
 
 
 class StartFlowBack(ProcedureStep):
-    """Resume the flow back, and prove that it copies the records from its start offsets on, and no others."""
+    """Resume the flow back, and prove that it copies the records from its start offsets on, and no earlier record."""
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
         """Resume both connectors, only if the opposite flow is stopped; compare the copies of a flow that never ran."""

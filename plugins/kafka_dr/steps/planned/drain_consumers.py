@@ -73,7 +73,7 @@ class DrainConsumers(ProcedureStep):
                 raise NotYet("committed positions still change")
             return positions, since
 
-        # The step's clock runs from its beginning: the waits above may have used up their own deadlines.
+        # A wait is measured from the step's beginning, so this limit includes the time of the waits before.
         limits = procedure.request.deadlines
         return procedure.progress.wait(
             self.task_id,

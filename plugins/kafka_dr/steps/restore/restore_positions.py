@@ -18,7 +18,7 @@ class RestorePositions(ProcedureStep):
     """Write the approved positions on the target, only to groups without members; read every position back."""
 
     def act(self, procedure: Run, context: Any) -> PositionsRestored:
-        """Write the positions; skip restored positions and, unless the run overwrites, those changed after the plan."""
+        """Write the plan's positions, except restored positions and, unless the run overwrites, changed positions."""
         procedure.progress.outcome_entry(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
         approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None
