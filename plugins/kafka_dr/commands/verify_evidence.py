@@ -149,7 +149,7 @@ def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
 def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
     """Yield a problem for each file that is missing, or whose SHA-256 differs from the recorded SHA-256.
 
-    Also for each file, in a folder with files of records, that no loss file lists.
+    Yield a problem also for each file, in a folder with files of records, that no loss file lists.
     """
     yield from filter(
         None, (_changed(folder, _place(folder, receipt), receipt["sha256"]) for receipt in listed_receipts(evidence))

@@ -90,7 +90,13 @@ class Model(BaseModel):
 
 
 class Principals(Model):
-    """Principals that no fence refuses: of MirrorMaker 2, of the orchestrator, and `exempt` ones, such as admins."""
+    """Principals of one cluster that no fence refuses.
+
+    Attributes:
+        mirror_maker: principals of MirrorMaker 2's connectors or processes.
+        orchestrator: principals of Switchback.
+        exempt: all others, such as administrators.
+    """
 
     mirror_maker: tuple[Principal, ...] = ()
     orchestrator: tuple[Principal, ...] = ()

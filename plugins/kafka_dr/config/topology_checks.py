@@ -77,7 +77,7 @@ def find_secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
 
 
 def flows_join_known_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that the source and the target of every flow are two different clusters of the file."""
+    """Yield a problem for each flow whose source and target are not two different clusters of the file."""
     aliases = _mapping(data.get("clusters"))
     for index, flow in _flows(data):
         for end in ("source", "target"):
@@ -95,7 +95,7 @@ def flows_join_known_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def one_flow_per_direction(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that each direction has at most one flow."""
+    """Yield a problem for each flow whose direction an earlier flow of the file already has."""
     first_index: dict[Any, int] = {}
     for index, flow in _flows(data):
         direction = (flow.get("source"), flow.get("target"))
@@ -113,7 +113,7 @@ def one_flow_per_direction(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def connector_names_are_unique(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that each connector name occurs once in a Connect worker."""
+    """Yield a problem for each connector name that occurs again in the same Connect worker."""
     first_place: dict[tuple[Any, str], str] = {}
     for index, flow in _flows(data):
         # In dedicated mode each flow has its own connectors, with the same names in every flow.
@@ -133,7 +133,7 @@ def connector_names_are_unique(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that no two aliases collide in names of topics or metrics, and that no two clusters share a connection."""
+    """Yield a problem for two aliases that collide in names of topics or metrics, or that have the same connection."""
     clusters = {
         alias: _mapping(cluster) for alias, cluster in _mapping(data.get("clusters")).items() if isinstance(alias, str)
     }
@@ -158,7 +158,7 @@ def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that the source's alias and topic can be read from a mirrored topic's name, with the file's aliases."""
+    """Yield a problem if a mirrored topic's name would not show the source's alias and topic, with these aliases."""
     naming, aliases = _mapping(data.get("naming")), [a for a in _mapping(data.get("clusters")) if isinstance(a, str)]
     policy: Any = naming.get("policy")
     spec = NamingSpec(
@@ -184,7 +184,7 @@ def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check a flow's `mirror_maker`: the keys can be settings, the patterns are usable, the aliases are the flow's."""
+    """Yield a problem for each unusable key, pattern, alias or location under a flow's `mirror_maker`."""
     for index, flow in _flows(data):
         for key, value in _mapping(flow.get("mirror_maker")).items():
             here = ("flows", index, "mirror_maker", str(key))
@@ -206,7 +206,7 @@ def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Check that no pattern occurs twice under `groups`, because only the policy of the first would ever apply."""
+    """Yield a problem for each pattern that occurs again under `groups`, because only the first policy would apply."""
     first_index: dict[str, int] = {}
     groups = data.get("groups")
     for index, group in enumerate(groups if isinstance(groups, list) else ()):

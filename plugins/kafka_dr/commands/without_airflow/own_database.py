@@ -1,6 +1,6 @@
 """Makes environment variables by which a command reads Airflow's users and connections from files in a folder.
 
-With the option --own-database they name a new database, too, because the database of the site's Airflow is lost.
+With the option --own-database the variables also name a new database, as the database of the site's Airflow is lost.
 Imports nothing of Airflow, which reads the environment when it is first imported.
 """
 

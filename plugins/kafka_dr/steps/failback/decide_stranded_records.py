@@ -13,7 +13,7 @@ class DecideStrandedRecords(ProcedureGate):
     """Pass by itself if no record is stranded and no topic will be deleted; else ask, with figures and decisions."""
 
     def digest(self, procedure: Run) -> str | None:
-        """Return the digest of the figures and of the decisions in the params; None if no approval is needed."""
+        """Return the digest of stranded records' figures and the params' decisions; None if no approval is needed."""
         planned = planned_return(procedure)
         return planned.digest if planned.needs_a_person else None
 

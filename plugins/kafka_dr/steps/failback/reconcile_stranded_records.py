@@ -16,7 +16,7 @@ class ReconcileStrandedRecords(ProcedureStep):
     """Replay, quarantine or leave stranded records, as a second person decided; no record is written twice."""
 
     def act(self, procedure: Run, context: Any) -> StrandedRecordsReconciled:
-        """Write to the new primary all decided records that are not written yet, and read all of them back.
+        """Write to the new primary the records to replay or quarantine that are not written yet; read all back.
 
         Raises:
             NotReady: a record has no partition to be written to, or the new primary does not accept it.

@@ -20,7 +20,7 @@ from kafka_dr.steps.base import ProcedureStep
 class CheckReadiness(ProcedureStep):
     """Run all readiness checks; if one fails, end the procedure before clients are fenced on the source.
 
-    In a failback the returned cluster is already fenced then, and its topics are prepared: both stay as they are.
+    In a failback the returned cluster is already fenced then, and its topics are prepared; fence and topics remain.
     """
 
     def act(self, procedure: Run, context: Any) -> ReadinessChecked:

@@ -58,7 +58,7 @@ class ConfirmSourceLost(ProcedureStep):
 
 
 def refusal_of(verdict: LossVerdict) -> SourceNotLost:
-    """Return the error for a source that is not lost, with what to do instead."""
+    """Return the error for a source that answers, refuses writes, is slow or undecided, with what to do instead."""
     if verdict.state is SourceState.ANSWERS:
         return SourceNotLost(
             "The source still answers",
