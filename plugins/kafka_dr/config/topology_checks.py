@@ -158,7 +158,7 @@ def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem if a mirrored topic's name would not show the source's alias and topic, with these aliases."""
+    """Yield a problem for each reason why `naming` cannot be used with the aliases of the file."""
     naming, aliases = _mapping(data.get("naming")), [a for a in _mapping(data.get("clusters")) if isinstance(a, str)]
     policy: Any = naming.get("policy")
     spec = NamingSpec(
