@@ -95,7 +95,7 @@ def test_several_transactions_follow_each_other(writer: RecordReplay, brokers: s
 
 def test_nothing_is_written_before_the_id_was_taken(brokers: str) -> None:
     """Without the fence an older writer could still be at work."""
-    with pytest.raises(BadInput, match="call fence first"):
+    with pytest.raises(BadInput, match="not initialized before writing"):
         RecordReplay({"bootstrap.servers": brokers}, "east", "other").write([Outgoing("t", 0, b"k", b"v")])
 
 

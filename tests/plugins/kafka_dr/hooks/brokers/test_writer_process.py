@@ -76,7 +76,7 @@ def test_its_errors_are_the_writers(writer: ReplayProcess) -> None:
 
 def test_nothing_is_handed_over_that_is_not_allowed(writer: ReplayProcess, brokers: str) -> None:
     """Before the fence, or when the caller says no."""
-    with pytest.raises(BadInput, match="call fence first"):
+    with pytest.raises(BadInput, match="not initialized before writing"):
         writer.write([Outgoing("none", 0, b"k", b"v")])
     writer.fence()
 
