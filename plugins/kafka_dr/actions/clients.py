@@ -23,7 +23,7 @@ from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 
 
 def removed_entries(procedure: Run) -> list[AclEntry]:
-    """Return the DENY entries that this procedure's journal intents remove from the target, removed yet or not."""
+    """Return the target's DENY entries that this procedure removed or intended to remove, by journal intents."""
     return list(removed_acl_entries(procedure.progress.entries(Entry.INTENT)))
 
 
@@ -150,7 +150,10 @@ def ask_to_stop(procedure: Run) -> DrainHookAnswer:
 def drain_hook_answer(procedure: Run, send: Callable[[ApplicationDrain], DrainState]) -> DrainHookAnswer:
     """Send a request to the drain hook and return the hook's answer.
 
-    `answered` is None without a drain hook, and False if the hook did not answer; `error` then has the reason.
+    `answered` is None without a drain hook. It is False if the hook did not answer; `error` then has the reason.
+
+    Args:
+        send: function that sends the request, and returns which of the application's clients run.
     """
     if procedure.systems.drain is None:
         return DrainHookAnswer()

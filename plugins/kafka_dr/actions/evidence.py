@@ -117,10 +117,11 @@ def _offsets(procedure: Run, receipt: Receipt | None, problems: list[str]) -> li
 
 
 def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | None:
-    """Return the lost ranges by journal entries before sequence number `until`, and the loss beyond the approval.
+    """Return the lost ranges as corrected after the approval, and the partitions with more loss than approved.
 
-    None if loss was not assessed. None, too, if a file of the loss cannot be read: the reason is then added to
-    `problems`, and the evidence shows the approved loss.
+    Corrections come from journal entries before sequence number `until`. None if loss was not assessed, or if a file
+    with lost ranges cannot be read. In the second case the reason is added to `problems`, and the evidence shows the
+    loss as it was approved.
     """
     if procedure.progress.done(DataLossAssessed) is None:
         return None
@@ -136,8 +137,9 @@ def _loss_since(procedure: Run, until: int, problems: list[str]) -> LossSince | 
 def close_run_with_bad_params(context: Any, error: BadInput) -> str:
     """Close a run that was refused because of its params, with evidence; return the run's outcome as text.
 
-    Nothing is written if the run had opened a procedure, if the run is closed already, or if an evidence file exists
-    for the run although this journal has no refusal of the run.
+    Nothing is written in four cases: the topology cannot be used; the run had opened a procedure; the run is closed
+    already; or evidence.json exists, and the journal does not record that the run was refused. In the last case
+    evidence.json may be the evidence of a run that did act.
     """
     procedure, refused = run_with_bad_params(context), f"{Outcome.REFUSED.value}: {Step.OPEN_PROCEDURE.value}: {error}"
     if procedure is None:

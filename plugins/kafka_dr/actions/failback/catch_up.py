@@ -25,8 +25,9 @@ _TAILS_SECONDS = 3.0
 class CatchUp:
     """Measures how far the flow back is behind log ends of the new primary that are recorded in the journal.
 
-    The log ends are compared with Connect's committed offsets, which are up to one offset flush old, and so never too
-    high. This comparison suffices while clients work; wait_for_zero_lag proves later that all records were copied.
+    The log ends are compared with the offsets that Connect has committed. Connect commits an offset after the record
+    is copied, and so its offsets may be too low, but are never too high. This comparison suffices while clients work;
+    wait_for_zero_lag proves later that all records were copied.
     """
 
     def __init__(self, procedure: Run, step: str) -> None:
@@ -37,12 +38,13 @@ class CatchUp:
         self._allowed = procedure.request.deadlines.zero_lag_seconds / 2
 
     def look(self) -> FlowBackCaughtUp:
-        """Return the figures once all records below the recorded log ends are copied and these log ends are recent.
+        """Return the figures of the catch-up if all records below the recorded log ends are copied.
 
-        Log ends are recent for half of the deadline zero_lag_seconds.
+        The log ends must have been recorded at most half of `zero_lag_seconds` ago. Older log ends are replaced by the
+        current log ends.
 
         Raises:
-            NotYet: partitions are behind (the error names the worst), or the recorded log ends are too old.
+            NotYet: partitions are behind (the error names the worst), or the recorded log ends were too old.
             NotReady: the flow back is stopped, or its connector or a task has failed.
         """
         self._refuse_stopped()
@@ -76,7 +78,10 @@ class CatchUp:
             )
 
     def _noted_ends(self) -> tuple[float, dict[TopicPartition, int]]:
-        """Return time (seconds since 1970) and log ends that this wait recorded last; without any, record them now."""
+        """Return the new primary's log ends that this wait recorded last, and when, in seconds since 1970.
+
+        If this wait has recorded no log ends, record the current log ends first.
+        """
         began = self._procedure.progress.clock(self._step)
         notes = [row for row in self._notes() if row[0].at.timestamp() >= began]
         entry, note = notes[-1] if notes else self._note()
@@ -97,7 +102,11 @@ class CatchUp:
         return self._notes()[-1]
 
     def _behind(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return partition of the new primary that is behind, by Connect's offsets -> number of offsets behind."""
+        """Return partition of the new primary -> number of its offsets below `ends` that are not copied yet.
+
+        Copied are offsets up to the offset that Connect has committed. Partitions that are copied up to their log end
+        are left out.
+        """
         flow = self._procedure.flow
         worker = self._procedure.mirror_maker(flow)
         replicated = worker.offsets(flow.connectors.source).of(flow.source)
@@ -113,7 +122,13 @@ class CatchUp:
     def _with_records(
         self, behind: dict[TopicPartition, int], ends: dict[TopicPartition, int], isolation: str
     ) -> dict[TopicPartition, int]:
-        """Return `behind` without partitions that have only transaction markers after the last copied offset."""
+        """Return `behind` without partitions that have only transaction markers after the last copied offset.
+
+        Args:
+            behind: partition of the new primary -> number of offsets below `ends` that are not copied yet.
+            ends: partition of the new primary -> recorded log end.
+            isolation: isolation.level of the flow back's consumer.
+        """
         if behind and time.monotonic() >= self._tails_until:
             self._tails, self._tails_until = (
                 last_offsets(self._procedure, behind, isolation),

@@ -17,12 +17,14 @@ from kafka_dr.procedure.run import Run
 
 
 def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dict[str, Any]:
-    """Return how much the flow back has to copy and to delete, by field name; an unknown number is None.
+    """Return how much the failback has to copy and to delete, by field name; an unknown number is None.
 
-    `records_to_copy`: offsets to copy from the new primary. Only in mode recreate: `bytes_there` (to delete on the
-    returned cluster), `bytes_to_copy` (from the new primary), `bytes_unknown` (why bytes are unknown, else None).
+    `records_to_copy` is the number of offsets to copy from the new primary. Mode recreate has three more fields:
+    `bytes_there`, the bytes to delete on the returned cluster; `bytes_to_copy`, the bytes to copy from the new primary;
+    and `bytes_unknown`, the reason why bytes are unknown, else None.
 
     Args:
+        failover: procedure that moved clients from the returned cluster to the new primary.
         gone: topics of the returned cluster whose old log an earlier run has deleted.
     """
     try:
@@ -38,9 +40,11 @@ def copy_sizes(procedure: Run, failover: Run, gone: Collection[str] = ()) -> dic
 def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gone: Collection[str]) -> int | None:
     """Return how many offsets the flow back has to copy from the new primary; markers and gaps are counted, too.
 
-    None, in mode append only, if Connect does not answer.
+    In mode recreate these are all offsets of the logs. In mode append these are the offsets above the offsets that
+    Connect stores; None if Connect's offsets cannot be read.
 
     Args:
+        failover: procedure that moved clients from the returned cluster to the new primary.
         scope: topic of the new primary -> its name on the returned cluster.
         gone: topics of the returned cluster whose old log an earlier run has deleted.
     """

@@ -1,8 +1,8 @@
 """Replay stranded records to the new primary as decided: write each once, and prove this by reading them back.
 
-A *place* is the partition of the new primary to which a partition's stranded records are written. Each transaction
-holds stranded records and one progress record. If this process is killed, its child process (the writer) still ends
-the last transaction; the next process fences that writer and continues after the last committed progress record.
+A *part* has one partition's stranded records; its *place* is the partition of the new primary that gets these records.
+Each transaction holds stranded records and one progress record. If this process is killed, its child process (the
+writer) still ends the last transaction; the next process fences that writer and continues after the last transaction.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NAMED = 10
 
 
 class ReplayProof(NamedTuple):
-    """Result of reading one part back from the new primary, and the number of records left out, by reason (`Fate`)."""
+    """Comparison of one part with its records on the new primary; and numbers of records not written, by reason."""
 
     part: ReplayPart
     comparison: Found
@@ -96,7 +96,7 @@ class Replay:
                 self._writer.close()
 
     def _note_begun(self) -> None:
-        """Create missing topics; record in the journal that the replay begins, and log ends not recorded before."""
+        """Create missing topics; record in the journal that the replay begins, and places' unrecorded log ends."""
         self._make_topics()
         noted = self._ends_noted()
         new = {place: end for place, end in self._ends().items() if place not in noted}
@@ -228,7 +228,7 @@ class Replay:
         return [proof for parts in in_batches(self._parts, _AT_ONCE) for proof in self._prove_parts(parts, spans)]
 
     def _spans(self) -> dict[TopicPartition, OffsetSpan]:
-        """Return place -> offsets to read back: from the log end before the replay (compacted: `_clients_since`) on."""
+        """Return place -> offsets to read back: since the replay began; of a compacted part, since the failover."""
         noted, ends = self._ends_noted(), self._ends()
         starts = self._procedure.systems.source.starts(list(ends))
         begin = {

@@ -1,6 +1,8 @@
 """Choose the stranded records to replay or quarantine, and the new primary's partitions that receive them.
 
-A *place* is such a partition: of the topic with the same name (replay), or of a quarantine topic.
+A *place* is the partition of the new primary that receives one partition's stranded records. For the decision replay,
+it belongs to the topic with the same name. For the decision quarantine, it belongs to a quarantine topic. The *mark* of
+a key is the first 16 bytes of its SHA-256.
 """
 
 from __future__ import annotations
@@ -71,9 +73,9 @@ class ReplayPart:
         return fate_of(record.offset, record.key, self.stranded.uncommitted, self.needs_key, written_later)
 
     def stamp(self, record: Record) -> int | None:
-        """Return the timestamp to write, in milliseconds since 1970; None if the record has no timestamp, or 0.
+        """Return the timestamp to write, in milliseconds since 1970; None to write the record without a timestamp.
 
-        The Kafka client treats a timestamp of 0 as no timestamp.
+        None if the record has no timestamp, or a timestamp of 0, which the Kafka client treats as no timestamp.
         """
         return record.timestamp if record.timestamp is not None and record.timestamp > 0 else None
 
