@@ -26,10 +26,11 @@ from kafka_dr.vocabulary import Entry, Step
 def loss_beyond_approval(procedure: Run, until: int | None = None) -> list[LossIncrease]:
     """Return the partitions with more loss than was approved; [] unless the source is declared lost.
 
-    Only journal entries before open_target's intent count, because later entries cannot stop open_target any more.
+    Only journal entries that open_target could take into account count, because later entries can no longer stop it.
 
     Args:
-        until: sequence number from which on journal entries are ignored, too; None: no further limit.
+        until: sequence number of a journal entry; this entry and later entries do not count, either. None: no such
+            limit.
     """
     if not procedure.progress.without_source:
         return []
@@ -59,9 +60,10 @@ def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]
 def _evidence_of_stop(
     procedure: Run, stopped: MirrorMakerStopped, accepted: dict[TopicPartition, int]
 ) -> NewerEvidence:
-    """Return the target's log ends at assessment and at MirrorMaker 2's stop, replicated offsets, and accepted ends.
+    """Return observations by which the assessed loss must be corrected, once MirrorMaker 2 is stopped.
 
-    Replicated offsets of recreated topics are left out, because these offsets belong to another log.
+    These are the target's log ends when loss was assessed and when MirrorMaker 2 was stopped, the replicated offsets,
+    and `accepted`. Replicated offsets of recreated topics are left out, because these offsets belong to another log.
 
     Args:
         accepted: source partition -> log end behind the fence, where the source accepted records after the assessment.
@@ -99,9 +101,10 @@ def _accepted_ends(procedure: Run, until: int | None) -> dict[TopicPartition, in
 
 
 def _opened_at(procedure: Run) -> int | None:
-    """Return the sequence number of the first journal entry that open_target did not take into account.
+    """Return the sequence number of the first journal entry that open_target could not take into account.
 
-    None if open_target has no intent yet. What later journal entries report does not close the target again.
+    None if open_target has no intent yet. This journal entry and later journal entries do not count as reasons against
+    opening the target, because the target stays open.
     """
     intents = procedure.journal.entries(procedure.id, Step.OPEN_TARGET, Entry.INTENT)
     opening = next(facts_of(intents, TargetToOpen), None)

@@ -2,7 +2,7 @@
 
 A *part* has one partition's stranded records; its *place* is the partition of the new primary that gets these records.
 Each transaction holds stranded records and one progress record. If this process is killed, its child process (the
-writer) still ends the last transaction; the next process fences that writer and continues after the last transaction.
+writer) still ends its transaction. The next process fences that writer, and continues after all committed records.
 """
 
 from __future__ import annotations

@@ -105,10 +105,16 @@ def refuse_replaced(procedure: Run) -> None:
 
 
 def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
-    """Refuse if the returned cluster lacks a prepared topic; return its topics that the flow back fills -> topic id.
+    """Refuse if a topic that prepare_topics prepared is missing on the returned cluster.
 
-    A topic that clients or a quarantine created on the new primary after prepare_topics is allowed to be missing,
-    because MirrorMaker 2 creates such a topic and mirrors it from its beginning.
+    A topic that was created on the new primary after prepare_topics, by clients or for quarantined records, is allowed
+    to be missing, because MirrorMaker 2 creates such a topic and mirrors it from its beginning.
+
+    Returns:
+        Topic of the returned cluster to which the flow back writes -> topic id; missing topics are left out.
+
+    Args:
+        prepared: topics of the returned cluster that prepare_topics prepared.
 
     Raises:
         Contradiction: a prepared topic is missing. MirrorMaker 2 would recreate the topic without its older records.
@@ -127,7 +133,7 @@ def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
 
 
 def flow_runs(procedure: Run, flow: Flow) -> bool:
-    """Whether a flow's source connector exists in Connect and is not (yet) STOPPED without tasks."""
+    """Whether a flow's source connector exists in Connect and still has a task or a state other than STOPPED."""
     worker, name = procedure.mirror_maker(flow), flow.connectors.source
     return name in worker.connectors() and not worker.status(name).stopped
 

@@ -73,7 +73,10 @@ def earlier_seeds(procedure: Run, failover: Run) -> list[tuple[JournalEntry, Run
 
 
 def last_seed_sequence(procedure: Run) -> int:
-    """Return the journal sequence of seed_flow_back's newest outcome; without it, of the failover's open_target."""
+    """Return the sequence number of the newest outcome of seed_flow_back since the failover.
+
+    Without such an outcome, return the sequence number of the failover's open_target intent.
+    """
     failover = failed_over(procedure)
     return max([_opened_at(failover), *(entry.sequence for entry, *_ in earlier_seeds(procedure, failover))])
 
@@ -116,11 +119,13 @@ def start_offsets(
 
 
 def _start_offset(procedure: Run, seeds: SeedRecord, tp: TopicPartition, now: int | None, at_opening: int) -> int:
-    """Return one partition's last offset that counts as copied, if its copy was not recreated; -1 if none does.
+    """Return the last offset of a partition of the new primary that counts as copied; -1 if none does.
+
+    The copy on the returned cluster must not have been recreated.
 
     Args:
         now: the offset that Connect stores for the partition; None for null.
-        at_opening: last offset of the new primary's log when the failover opened it to clients.
+        at_opening: last offset of the partition when the failover opened the new primary to clients.
     """
     in_connect, seed = NONE_COPIED if now is None else now, seeds.replicated.get(tp)
     if names_separate_directions(procedure) or (seeds.ran and seed is None):
@@ -204,7 +209,7 @@ def topic_ids(procedure: Run) -> dict[str, str]:
 
 
 def offsets_to_clear(procedure: Run, now: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
-    """Return a null offset for each partition that Connect stores and the new primary lacks.
+    """Return a null offset for each partition that has an offset in Connect and does not exist on the new primary.
 
     A topic that is created later under the same name is then mirrored from its beginning.
 

@@ -98,7 +98,7 @@ class ReturnedClusterLogs:
 
     @property
     def nothing_beyond(self) -> bool:
-        """Whether every log ended at the failover's cut-off before the flow back, and `copied_back` is empty."""
+        """Whether `copied_back` is empty and, before the flow back wrote, every log ended at the failover's cut-off."""
         return not self.copied_back and self.resumes == {tp: self.proven.get(tp, 0) for tp in self.resumes}
 
     def untouched(self) -> pd.DataFrame:
@@ -122,8 +122,8 @@ def resumed_at(
 ) -> dict[TopicPartition, int]:
     """Return partition of the returned cluster -> log end before the flow back first ran, by the journal.
 
-    0 for a partition without a recorded log end that the new primary has, because the flow back created the partition.
-    {} if the flow back has not run, or if the two flows write to topics of different names.
+    A partition that the flow back created gets 0: the new primary has this partition, too, and the journal has no log
+    end of it. {} if the flow back has not run, or if the two flows write to topics of different names.
 
     Args:
         remote: partition of the returned cluster -> its partition on the new primary.

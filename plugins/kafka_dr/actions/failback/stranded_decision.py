@@ -77,9 +77,10 @@ def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list
 
 
 def require_decided(procedure: Run) -> Approval | None:
-    """Return the valid approval of the mode and of the decisions on stranded records; None if none is needed.
+    """Return the valid approval of the mode and of the decisions on stranded records; None if no approval is needed.
 
-    None is needed in mode append without stranded or lacking records.
+    No approval is needed in mode append if the returned cluster has no stranded records and has lost no records that
+    the new primary still has.
 
     Raises:
         Refusal: decide_stranded_records is not done.

@@ -122,12 +122,12 @@ def exported_by(procedure: Run) -> str:
 
 @dataclass(frozen=True)
 class Writers:
-    """The failback's runs that began to replay stranded records since the last client move, by the journal.
+    """The failback runs that, by the journal, began to replay stranded records since the last client move.
 
     Attributes:
-        procedures: these runs, oldest first; includes the given run once the journal records that this run replays.
-        exports: ids of the runs whose exports these runs replay; the last is the export of the given run. Different
-            runs' exports hold the same records: what an earlier run has written is not written again.
+        procedures: these runs, oldest first; the current run is one of them once it has begun to replay.
+        exports: ids of the runs whose exports these runs replay; the last of these ids belongs to the current run's
+            export. All these exports hold the same records: a record that an earlier run wrote is not written again.
     """
 
     procedures: tuple[Run, ...]
@@ -135,7 +135,7 @@ class Writers:
 
     @classmethod
     def of(cls, procedure: Run) -> Writers:
-        """Return the runs and exports in the journal's ReplayBegun entries of this run's source and target."""
+        """Return the runs and exports in the journal's ReplayBegun entries; `procedure` is the current run."""
         own, begun = (
             exported_by(procedure),
             PairJournal(procedure).same_way(ReplayBegun, Step.RECONCILE_STRANDED_RECORDS),

@@ -55,7 +55,11 @@ _NO_KEPT_RECORDS = pd.DataFrame(columns=[*PARTITION_COLUMNS, "offset"]).astype(
 
 
 def write_inputs(folder: Path, procedure: Run, failover: Run, logs: ReturnedClusterLogs) -> dict[str, Any]:
-    """Write the job's input files to `folder`, and return the fields of its job.json; the deadline is in seconds."""
+    """Write the job's input files to `folder`, and return the fields of its job.json.
+
+    Args:
+        logs: state of the returned cluster's logs.
+    """
     log_bounds, assessed = StrandedBounds(procedure, failover, logs), failover.progress.done(DataLossAssessed)
     bounds = log_bounds.bounds()
     write_frame(folder, "bounds", bounds)
@@ -130,7 +134,10 @@ class StrandedBounds:
         )
 
     def returned(self) -> pd.DataFrame:
-        """Return the job's input `returned`, with a row per partition of the returned cluster; null: unknown."""
+        """Return the job's input `returned`, with a row per partition of the returned cluster; null: unknown.
+
+        The schema `returned.json` of the Spark jobs says what each column means.
+        """
         logs, replicated = self._logs, self._failover.progress.require(MirrorMakerStopped).replicated
         columns = {
             "source_from": {tp: self._flow_starts[tp] if tp in self._first_copies else 0 for tp in logs.remote},
@@ -160,14 +167,15 @@ def begun_at(
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Return where the flow returned cluster -> new primary began when clients last came to the returned cluster.
 
-    Records below this start came from the new primary, or an earlier failback decided on these records. If the whole
-    log will be deleted, all its records are compared again. If the two flows write to topics of different names, the
-    flow continued after its older copies, and only a seeded start offset says where the new copies begin.
+    On the returned cluster, records below this start offset came from the new primary, or an earlier failback decided
+    on these records. If the two flows write to topics of different names, the new primary also has the flow's older
+    copies. The offset of the first newer copy is then known only if the flow's start offset was seeded.
 
     Returns:
         Partition of the returned cluster -> start offset; and partition of the returned cluster -> offset of the first
-        copied record on the new primary, if the journal records this offset. {} twice if no earlier procedure moved
-        clients to the returned cluster, or if the returned cluster's logs will be deleted.
+        copied record on the new primary. Partitions for which the journal does not state the second offset are left
+        out. Both are {} if no earlier procedure moved clients to the returned cluster, or if the returned cluster's
+        logs will be deleted, because then all records are compared again.
     """
     earlier = None if will_be_deleted(procedure) else opened_before(procedure, failover)
     if earlier is None:
@@ -191,8 +199,8 @@ def begun_at(
 def kept_before(procedure: Run) -> pd.DataFrame:
     """Return the kept records of the returned cluster, one row each: topic, partition, offset.
 
-    No flow mirrors kept records later, because each flow was seeded after them. Kept records of a topic that was
-    recreated after the failback are left out, and kept records of an export whose files are missing or changed.
+    No flow mirrors kept records later, because each flow was seeded after them. Left out are kept records of topics
+    that were recreated after that failback, and kept records whose export has missing or changed files.
     """
     returned, kept = procedure.request.target, [_NO_KEPT_RECORDS]
     for _, move in completed_moves(procedure):

@@ -1,4 +1,8 @@
-"""Build the outcome of find_stranded_records: totals by topic, frontier and export; or use an earlier outcome."""
+"""Build the outcome of find_stranded_records: totals by topic, frontier and export; or use an earlier outcome.
+
+*Older* records are replicated records that only the returned cluster still has. *Lacking* records are replicated
+records that only the new primary still has.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,10 @@ _EXPORTED = {
 
 
 def compares_whole_logs(procedure: Run) -> bool:
-    """Whether the search also compares records proven to be replicated: by param compare, or before a deletion."""
+    """Whether the search also compares records that an earlier procedure proved to be replicated.
+
+    True if the param compare is `whole`, or if the run deletes topics with stranded records.
+    """
     return procedure.request.choices.get("compare") == "whole" or will_be_deleted(procedure)
 
 
@@ -181,7 +188,8 @@ def by_topic(rows: pd.DataFrame, gone: dict[TopicPartition, int]) -> list[Strand
 def found_before_deleting(procedure: Run) -> Run | None:
     """Return the oldest failback run since the failover that deleted topics of the returned cluster; else None.
 
-    This run counts as soon as the journal records which topics this run is to delete.
+    An earlier run counts once a topic that it was to delete is missing or recreated. The current run, `procedure`,
+    counts as soon as the journal lists the topics that it is to delete.
     """
     deleting = PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS)
     # An earlier run that was killed before its first deletion does not count: its topics still have all records.

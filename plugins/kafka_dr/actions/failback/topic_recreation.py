@@ -157,7 +157,10 @@ class TopicRecreation:
             )
 
     def _recreated_earlier(self, old: list[str]) -> set[str]:
-        """Return topics that the earlier run that wrote the export recreated, and that have only copied records."""
+        """Return the topics in `old` that an earlier run recreated, and that so have only copied records.
+
+        The earlier run is the run that wrote the export; empty if this run wrote the export.
+        """
         first = exported_by(self._procedure)
         if first == self._procedure.id:
             return set()

@@ -1,13 +1,14 @@
 """Derive segments of both clusters' logs (which range was copied from which cluster) from the journal.
 
-A *client move* is a procedure that opened its target. A failback in mode append leaves stranded records *in place*:
-no flow mirrors these records of the returned cluster.
+A *client move* is a procedure that opened its target; its *receipts* are journal entries that name the files with its
+offsets. A failback in mode append leaves stranded records *in place*: no flow mirrors these records of the returned
+cluster. An *open* segment has no end yet, and grows with the logs.
 
 Invariants
 1. Offsets of a client move come from its own receipts, and from the search for stranded records of a later failback.
 2. If a receipt is missing or contradicts another receipt, its offsets and all older segments are unknown.
 3. Without a client move there are no segments, because each target log is one copy. `History.lineage` is for identity
-   naming; if the two flows write to different names, only stranded records left in place divide a log into segments.
+   naming. If the two flows write to different names, only stranded records left in place divide a log into segments.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class LogGrowth(NamedTuple):
 
 
 def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) -> pd.DataFrame:
-    """Return a row per segment: topic, partition, its number, four offsets (null: open), copied_back, drained."""
+    """Return one row per segment: topic, partition, segment (its number), and the fields of `CopiedSegment`."""
     rows = [(*tp, number, *segment) for tp, parts in sorted(segments.items()) for number, segment in enumerate(parts)]
     frame = pd.DataFrame(rows, columns=[*PARTITION_COLUMNS, "segment", *_OFFSETS, "copied_back", "drained"])
     return frame.astype(
@@ -76,7 +77,7 @@ def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) ->
 
 
 def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
-    """Return one open segment from both log ends on; () if its offsets are unknown."""
+    """Return one open segment that begins at both log ends of the partition; () if its begin is unknown."""
     # If the source's log end is unknown, the segment begins above all positions: if it began at the highest position,
     # that position would be translated to the target's log end, which may be too far.
     above_positions = None if log.furthest is None else log.furthest + 1
@@ -102,8 +103,8 @@ class ClientMove:
         planned: whether all records below the cut-off were proven to be on the target.
         cut_off: the source's log ends; None if receipt or file is missing.
         boundary: the target's log ends; None if receipt or file is missing.
-        frontiers: offset in the source's log from which on no record was mirrored, and the offset at which copies from
-            the target begin, by a later failback's search; None without search, or if its receipt is missing.
+        frontiers: by the search of a later failback, the source offset from which on no record was mirrored, and the
+            source offset of the first copy from the target; None if no failback searched, or without its receipt.
         ends_after_move: recorded source log ends after the move, before the reverse flow first wrote.
         recreated: topics of the target that were recreated between the previous move and this move.
         ids: topic -> topic id on the source, by the plan.
@@ -156,7 +157,7 @@ class ClientMove:
         """Return the offsets of this client move for one partition.
 
         Args:
-            doubted: whether the source topic was recreated at a time that the journal does not record.
+            doubted: whether the source topic was recreated at an unrecorded time; `source_end` is then unknown.
         """
         contradicts = self._receipts_contradict(tp)
         source_end = None if doubted or contradicts else self.source_end(tp)
@@ -187,7 +188,7 @@ class ClientMove:
         return None if self.frontiers is None or self.boundary is None or tp in self.boundary else 0
 
     def drained(self, tp: TopicPartition) -> bool:
-        """Whether the target's last copy was proven to be a copy of the last record below `source_end`."""
+        """Whether the last copied record on the target is proven to be a copy of the last one below `source_end`."""
         return self.planned and self.source_end(tp) == (self.cut_off or {}).get(tp)
 
     def _source_resumes(self, tp: TopicPartition) -> int | None:
@@ -295,15 +296,15 @@ class History:
         return moves[-1] if moves else None
 
     def copied_up_to(self, tp: TopicPartition) -> int | None:
-        """Return the target offset below which all records were on the source when clients left the target, or None."""
+        """Return the target offset up to which the source had all records when clients left the target, if known."""
         return self._last_move_from_target.source_end(tp) if self._last_move_from_target else None
 
     def drained(self, tp: TopicPartition) -> bool:
-        """Whether the source's last copy was proven to be a copy of the last record below `copied_up_to`."""
+        """Whether the last copied record on the source is proven to be a copy of the last one below `copied_up_to`."""
         return self._last_move_from_target is not None and self._last_move_from_target.drained(tp)
 
     def copies_end(self, copy: TopicPartition, tp: TopicPartition) -> int | None:
-        """Return the source's log end of `copy` (of the target's `tp`) when clients last left the target, or None."""
+        """Return the log end of `copy`, the source's copy of `tp`, when clients last left the target, if known."""
         if (
             self._last_move_from_target is None
             or self._last_move_from_target.boundary is None
@@ -357,7 +358,7 @@ class History:
     def _segments_around_stranded(
         self, home: str, tp: TopicPartition, copy: TopicPartition
     ) -> tuple[list[CopiedSegment], tuple[int, int]]:
-        """Return closed segments, each ending before stranded records, and both offsets of the last, open segment.
+        """Return closed segments, each ending before stranded records, and both begins of the last, open segment.
 
         Args:
             home: alias of the cluster where clients write `tp`; `copy` is the partition's copy on the other cluster.
@@ -383,7 +384,7 @@ class History:
         return segments, begin
 
     def _topic_ids_at_moves(self, topic: str) -> tuple[set[int], dict[str, str]]:
-        """Return numbers of moves that an unrecorded recreation preceded; cluster -> the topic's last id in a plan."""
+        """Return indexes of moves before which the topic was recreated, unrecorded; cluster -> last planned id."""
         doubted, last_ids = set[int](), dict[str, str]()
         for number, change in enumerate(self.changes):
             if topic in change.recreated:

@@ -75,12 +75,13 @@ class PairJournal:
         ]
 
     def same_way(self, fact: type[F], step: Step, after: int | None = None) -> list[tuple[JournalEntry, Run, F]]:
-        """Return facts of one class that `step` of procedures with the given procedure's source and target wrote.
-
-        As (journal entry, procedure that wrote it, fact), oldest first.
+        """Return facts of one class that `step` wrote in procedures with this procedure's source and target.
 
         Args:
-            after: sequence number of a journal entry, exclusive; None: that of the last client move, 0 without a move.
+            after: sequence number of a journal entry, exclusive; None: facts since the last client move.
+
+        Returns:
+            (journal entry, procedure that wrote it, fact), oldest first.
         """
         if after is None:
             moved = completed_moves(self._procedure)

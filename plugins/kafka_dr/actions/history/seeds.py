@@ -46,7 +46,7 @@ class SeededOffset(NamedTuple):
 
     Attributes:
         replicated: last source offset that counts as copied; -1 if no record does.
-        target_end: lower bound of the target's log end when all records up to `replicated` were on the target.
+        target_end: the target's log end was at least this offset once the target had all records up to `replicated`.
     """
 
     replicated: int
@@ -83,9 +83,10 @@ def seeded_by(failover: Run) -> dict[TopicPartition, int]:
 
 
 def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, SeededOffset]:
-    """Return source partition -> start offset after stranded records, seeded by the failover `last`.
+    """Return source partition -> start offset that the failover `last` seeded behind stranded records.
 
-    For prefixed naming. {} if the failover seeded no offset, or recorded no log ends before the flow ran.
+    For prefixed naming. {} if the failover seeded no offset, or if the journal has no log ends from before its reverse
+    flow first ran.
     """
     replicated, noted = seeded_by(last), last.progress.facts(EndsNoted, Step.START_REVERSE_REPLICATION)
     if not replicated or not noted:
@@ -98,8 +99,8 @@ def prefixed_seeded_offsets(procedure: Run, last: Run) -> dict[TopicPartition, S
 def _ends_left(procedure: Run, last: Run) -> dict[TopicPartition, int]:
     """Return target partition -> offset below which all records were on the source when clients left the target.
 
-    The offset is the cut-off of the failover `last`; after an unplanned failover, the frontier that this failback's
-    find_stranded_records saved. {} without these.
+    After a planned failover `last`, the offset is its cut-off. After an unplanned failover, the offset is the frontier
+    that find_stranded_records of `procedure` saved; {} if that step is not done.
     """
     if last.progress.done(ProducersFenced) is not None:
         return cut_off_of(last)

@@ -28,7 +28,13 @@ _NAMED = 10
 
 
 def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions: pd.DataFrame) -> dict[str, str]:
-    """Write the translation job's inputs `segments` and `syncs_back`, unless every target log is one whole copy.
+    """Write the translation job's inputs `segments` and `syncs_back`, if the naming policy is identity.
+
+    Nothing is written if every target log is one copy of its source log from the beginning.
+
+    Args:
+        bounds: log starts and log ends of both clusters, one row per source partition.
+        positions: groups' positions on the source, one row per position.
 
     Returns:
         Source partition (as text) -> why it is unknown which target records copy its older records; {} if no such
@@ -105,8 +111,8 @@ def valid_lineage(lineage: Lineage, log: LogGrowth) -> Lineage:
 def segments_frame(
     lineages: Mapping[TopicPartition, Lineage], logs: Mapping[TopicPartition, LogGrowth]
 ) -> pd.DataFrame:
-    """Return one row per segment, oldest first: topic, partition, segment (its number), four offsets, two flags.
+    """Return one row per segment, oldest first: topic, partition, segment (its number), fields of `CopiedSegment`.
 
-    For a partition with unknown segments, one open segment from both current log ends on.
+    A partition with unknown segments gets one open segment, which begins at both current log ends.
     """
     return segments_of({tp: lineage.segments or ends_only(logs[tp]) for tp, lineage in lineages.items()})

@@ -209,7 +209,10 @@ def write_inputs(
 
 
 def reading_seconds(last_known: LastKnown, source: SourceNow) -> int:
-    """Return how many seconds one Spark task may read, by the number of source records that may not be replicated."""
+    """Return how many seconds one Spark task may spend on reading.
+
+    The time grows with the number of source records above the last replicated offset that was recorded.
+    """
     recorded = last_known.recorded.partitions[[*PARTITION, "replicated"]].dropna()
     replicated = {
         TopicPartition(t, int(p)): int(n) for t, p, n in recorded.itertuples(index=False)
@@ -328,11 +331,11 @@ def existing_partitions(procedure: Run, partitions: Iterable[TopicPartition]) ->
 
 
 def last_seen_frame(last_known: LastKnown, source: SourceNow, proven: ProvenFacts) -> pd.DataFrame:
-    """Return, per source partition, the last recorded offsets: source_end, replicated, sampled_at, stable_end.
+    """Return one row per source partition with its last recorded offsets; unknown values are null.
 
-    source_end is the log end in the last sample, or the cut-off of a continued run; sampled_at its time, in
-    milliseconds since 1970; replicated the last replicated offset; stable_end the last stable offset, read now. Unknown
-    values are null.
+    Columns besides topic and partition: `source_end` (log end in the flight recorder's last sample, or the cut-off of a
+    continued run); `sampled_at` (time of that log end, in milliseconds since 1970); `replicated` (last replicated
+    offset); `stable_end` (last stable offset, if the source is read now).
     """
     frame = pd.DataFrame(partitions_of(last_known), columns=PARTITION).astype({"topic": object, "partition": "int32"})
     sampled = last_known.recorded.partitions

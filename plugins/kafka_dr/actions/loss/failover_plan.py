@@ -51,7 +51,7 @@ def plan_of(
     Args:
         summary: figures of the loss assessment's job.
         loss: the lost records, one row per range of offsets of a source partition.
-        ahead: positions on the source above the records that the target has.
+        ahead: groups' positions on the source that lie above all records that the target has, one row each.
         continues: the plan's section on the planned run that this run continues; None if it continues none.
     """
     confirmed = procedure.progress.require(SourceConfirmedLost)
@@ -92,12 +92,13 @@ def plan_of(
 def with_rereads(
     plan: LossPlan, figures: dict[str, Any], by_group: pd.DataFrame, translated: pd.DataFrame | None
 ) -> LossPlan:
-    """Return the plan with each group's bound of re-reads, as computed before MirrorMaker 2 is stopped.
+    """Return the plan with the most re-reads that each group can have, as computed before MirrorMaker 2 is stopped.
 
     Args:
-        figures: the assessment's figures for the plan's `rereads`; the largest bound is added to these figures.
-        by_group: rows of group and bound: the most re-reads that the group can have at any translated position.
-        translated: rows of the early translation, which hold if the target's logs no longer grow; None without an early
+        figures: figures of the loss assessment's job about re-reads. The plan's field `rereads` gets these figures and
+            the largest bound of all groups.
+        by_group: rows of group and bound: at whichever position the group continues, it has at most so many re-reads.
+        translated: rows of the early translation, whose bounds are used where these are smaller; None without an early
             translation.
     """
     bounds = bounds_by_group(by_group)
@@ -117,7 +118,7 @@ def groups_of(procedure: Run, last_known: LastKnown, ahead: pd.DataFrame) -> tup
     """Return the groups that move, each with its last known state.
 
     Args:
-        ahead: positions on the source above the records that the target has; counted per group.
+        ahead: groups' positions on the source that lie above all records that the target has, one row each.
     """
     ahead_counts = ahead.groupby("group").size()
     return tuple(
@@ -134,7 +135,10 @@ def groups_of(procedure: Run, last_known: LastKnown, ahead: pd.DataFrame) -> tup
 
 
 def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> list[Any]:
-    """Return the DENY entries on the target that alone keep clients from these topics and groups."""
+    """Return the target's DENY entries that take rights away from clients that have these rights by ALLOW entries.
+
+    The rights are to write to these topics, and to read as members of these groups.
+    """
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     scopes = (FenceScope.writes(topics), FenceScope.group_reads(groups))
     return [

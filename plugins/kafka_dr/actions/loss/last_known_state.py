@@ -162,10 +162,11 @@ def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int
 
 
 def from_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
-    """Return the flow's offset syncs on the target; no rows if the syncs are on the source or an unknown cluster.
+    """Return the flow's offset syncs if MirrorMaker 2 stores them on the target; else no rows.
 
     Args:
-        missing: list to which a note is added if that cluster is unknown, or if records cannot be decoded.
+        missing: list to which a note is added if the cluster that stores the flow's offset syncs is unknown, or if
+            records cannot be decoded.
     """
     if syncs_location(procedure) is None:
         missing.append(
@@ -191,7 +192,8 @@ def groups_last_seen_active(recorded: Recorded) -> frozenset[str]:
 def groups_recently_sampled(procedure: Run, recorded: Recorded, heartbeat_at: int | None) -> frozenset[str]:
     """Return the sampled groups if they were sampled shortly before the source's last answer; else an empty set.
 
-    A group without members in that sample then counts as without members until the source stopped answering.
+    Shortly means a few of the flight recorder's sampling intervals. A group without members in that sample then counts
+    as without members until the source stopped answering.
 
     Args:
         heartbeat_at: source timestamp of the newest mirrored heartbeat, in milliseconds since 1970.

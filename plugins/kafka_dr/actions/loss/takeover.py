@@ -1,12 +1,10 @@
 """Take lease and proofs of a planned failover (the earlier run) that an unplanned failover (this run) continues.
 
 Invariants
-1. One of the two runs holds the lease; each transfer is a journal entry of the planned run, written in the same
-   transaction.
+1. One of the two runs holds the lease. A transfer and the planned run's journal entry about it are one transaction.
 2. return_to_source writes its intent to reopen the source before it lifts a fence, under the run's lease. So a planned
    run that lost its lease without that intent never lifts its fence, even if some of its processes still run.
-3. A step's proof is used only while no later journal entry or observation contradicts the proof. A proof that is not
-   used is listed, with the reason, in `ProvenFacts.doubts`.
+3. A step's proof is used only if no later journal entry or observation contradicts it; if not, `doubts` says why.
 """
 
 from __future__ import annotations
@@ -89,7 +87,7 @@ _UNKNOWN_PROCEDURE = (
 
 
 def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str] | None:
-    """Return (why the earlier run cannot be continued, what to do); None if it can. `holder` has the lease, or None."""
+    """Return (why the earlier run cannot be continued, what to do); None if it can. `holder` is the lease's holder."""
     earlier_request, request = earlier.request, procedure.request
     if (earlier.identity.dag_id, earlier_request.source, earlier_request.target) != (
         PLANNED_FAILOVER.dag_id,
@@ -117,7 +115,7 @@ def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, 
 
 
 def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
-    """Return the error, with advice how to continue the lease's holder if that is a planned run that allows this."""
+    """Return the error, with advice how to continue the run that holds the lease if that run can be continued."""
     lease = procedure.journal.lease(procedure.pair)
     if lease is None or lease.released_at is not None or lease.holder == procedure.id:
         return error
@@ -134,7 +132,7 @@ def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
 
 
 def give_back(procedure: Run, earlier: Run, outcome: str) -> None:
-    """Pass the lease to the planned run `earlier` again, whose own return_to_source then lifts its fence."""
+    """End this run's lease with `outcome`, and pass it back to the planned run, whose return_to_source can then act."""
     passed = _journal_entry(earlier, LeasePassed(continued_by=None, given_back_by=procedure.id, outcome=outcome))
     procedure.journal.pass_lease(procedure.pair, procedure.id, earlier.id, outcome, passed)
 
@@ -165,7 +163,7 @@ class ProvenFacts:
         fenced_at: when the fence on the source was proven, ISO 8601 UTC.
         positions: the groups' positions on the source once the groups were fenced; None if the groups were not fenced.
         boundary: source partition -> target log end below which the target has all records below the cut-off.
-        missing: `holes` and `cut` -> ranges of records that the planned run's translation did not find on the target.
+        missing: `holes` and `cut` -> source records without a copy on the target; of `cut`, retention deleted the copy.
         active: groups that had members before drain_consumers.
         doubts: proofs that are not used, each with the reason.
     """
@@ -216,7 +214,7 @@ def read_proven_facts(procedure: Run) -> ProvenFacts:
 
 
 def _valid_outcomes(earlier: Run) -> list[JournalEntry]:
-    """Return the newest outcomes of the steps in `_PROVING`, up to the first missing or outdated outcome."""
+    """Return the newest outcomes of the proving steps, in their order, up to the first missing or outdated outcome."""
     outcomes: list[JournalEntry] = []
     for step in _PROVING:
         entries = [
@@ -289,7 +287,7 @@ def _with_files(
 def _ends_by_source(
     earlier: Run, cut_off: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return source partition -> boundary of its target partition; stop_mirror_maker proved that all are drained."""
+    """Return source partition -> boundary of its target partition; stop_mirror_maker proved each partition drained."""
     return {tp: ends[target_tp] for tp, target_tp in remote_partitions(earlier, cut_off).items() if target_tp in ends}
 
 
@@ -330,7 +328,10 @@ def _recheck_source(procedure: Run, procedure_id: str) -> None:
 
 
 def with_proven_facts(procedure: Run, last_known: LastKnown, proven: ProvenFacts) -> LastKnown:
-    """Return the last known state with topics, active groups and (instead of sampled) positions of the earlier run."""
+    """Return the last known state with topics, active groups and positions of the earlier run added.
+
+    Positions of groups that the earlier run had fenced replace positions that the flight recorder sampled.
+    """
     if proven.procedure_id is None:
         return last_known
     counts = {topic: count for topic, (_, count, _) in last_known.topics.items()}

@@ -14,8 +14,8 @@ from kafka_dr.vocabulary import Step
 def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, int]]:
     """Return topic that clients will write to and that is not mirrored -> its partitions' log starts on the target.
 
-    0 for the partitions of a topic that the target does not have. {} if all clients' topics are mirrored under their
-    names.
+    If the target does not have the topic, the log starts are 0. {} if every topic of the plan is mirrored to a target
+    topic of the same name.
     """
     topics = not_mirrored(procedure)
     if not topics:
@@ -37,8 +37,8 @@ def missing_topics(procedure: Run) -> dict[str, int]:
 def create_missing_topics(procedure: Run) -> None:
     """Create the topics that clients will write to and that the target lacks, with the plan's partition counts.
 
-    Settings are those of the source's topic (if the source is declared lost, of the copy on the target), without
-    settings that depend on the cluster.
+    Settings are copied from the source's topic. If the source is declared lost, settings are copied from the topic's
+    copy on the target. Settings that depend on the cluster are not copied.
     """
     missing = missing_topics(procedure)
     if not missing:

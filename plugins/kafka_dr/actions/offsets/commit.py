@@ -46,7 +46,8 @@ class ToCommit:
         """Return the positions to write on the target, sorted: group, topic, partition, position.
 
         Args:
-            held: the groups' positions on the target before the procedure's first commit.
+            held: the groups' positions on the target before the procedure's first commit. A position whose translation
+                is `REFUSED` is set to the log start if it is in `held` and lies above the log start.
         """
         return with_resets_for_refused(self._procedure, self._wanted, self._refused, held)
 
@@ -71,10 +72,11 @@ def translated_positions(procedure: Run) -> pd.DataFrame:
 
 
 def wanted_positions(procedure: Run) -> pd.DataFrame:
-    """Return, sorted, the target positions of the translation, of excluded groups, and in topics not mirrored.
+    """Return the positions that groups should get on the target, sorted: group, topic, partition, position.
 
-    In topics that clients will write to and that MirrorMaker 2 did not mirror, groups start at the beginning. Positions
-    that are refused or not translated are left out; review_translation has shown these positions to the approver.
+    These are the translated positions, and the positions of excluded groups by the groups' policies. In topics that
+    clients will write to and that MirrorMaker 2 did not mirror, groups start at the log start. Positions that are
+    `REFUSED` or not translated are left out; review_translation has shown these positions to the approver.
     """
     wanted = translated_positions(procedure)
     left_alone = excluded_positions(procedure)
@@ -112,10 +114,11 @@ def refused_places(procedure: Run) -> pd.DataFrame:
 def with_resets_for_refused(
     procedure: Run, wanted: pd.DataFrame, refused: pd.DataFrame, held: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return the wanted positions, plus the target's log start in place of old positions that were refused.
+    """Return the wanted positions, plus resets to the log start where a translation is `REFUSED`.
 
     On a cluster to which clients return, a group may still have an old position, which may lie beyond records that the
-    group has not read. Such a position is set to the log start if it lies above the log start.
+    group has not read. If the translation of such a position is `REFUSED`, the position is set to the target's log
+    start, unless it lies below the log start.
 
     Args:
         wanted: positions to commit on the target.

@@ -46,6 +46,9 @@ def write_ahead(
     """Write the early translation's input to a subfolder of `assessment`, the input folder of the assessment job.
 
     Nothing is written if there is no position, or if there are more than MOST_POSITIONS positions.
+
+    Args:
+        flowed_back: whether the reverse flow may have mirrored records from the target to the source.
     """
     if not 0 < len(positions) <= MOST_POSITIONS:
         return
@@ -129,7 +132,10 @@ def bounds_at_boundary(procedure: Run, bounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def bounds_as_assessed(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the assessment's bounds as a translation's input, with the target's log starts and log ends then."""
+    """Return `bounds` of the loss assessment as input of a translation, with the target's offsets unchanged.
+
+    These are the target's log starts and log ends when loss was assessed.
+    """
     return _with_target_offsets(bounds, *(_offsets_on_target(bounds, name) for name in ("boundary", "target_start")))
 
 

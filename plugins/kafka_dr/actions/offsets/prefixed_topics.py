@@ -27,11 +27,11 @@ from kafka_dr.procedure.run import Run
 
 
 def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return `bounds` with a row per copy added; write the job's inputs `segments` and `syncs_back` to the folder.
+    """Write the job's inputs `segments` and `syncs_back` to the folder; return `bounds` with one more row per copy.
 
-    A group that has read a copy to its end continues in the original before the original's stranded records. Segments
-    are also written for clients' own topics with stranded records that a failback left in place, because these records
-    are on no target and would otherwise count as missing.
+    By these inputs, a group that has read a copy to its end continues in the original, before the original's stranded
+    records. Segments are also written for topics without prefix in which a failback left stranded records in place: the
+    target does not have these records, and without segments they would count as missing.
     """
     originals, history = (
         originals_of(procedure),
@@ -219,7 +219,10 @@ def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame
 
 
 def ends_of_copies(procedure: Run, bounds: pd.DataFrame) -> list[list[Any]]:
-    """Return per copy in `bounds`: [topic, partition, log end of the copy, log start and log end of the original]."""
+    """Return per copy in `bounds`: [topic, partition, log end of the copy, log start and log end of the original].
+
+    An unknown offset is None.
+    """
     copies = copies_of_target(procedure, bounds["topic"].unique())
     rows = bounds.loc[bounds["topic"].isin(copies), ["topic", "partition", "cut_off", "target_start", "boundary"]]
     return [

@@ -13,9 +13,10 @@ from kafka_dr.vocabulary import Step
 
 
 def require_reviewed(procedure: Run) -> None:
-    """Require a valid approval of the plan and, if translation or loss need an approval, of their digest, too.
+    """Require a valid approval of the plan and, if needed, a valid approval of translation and loss.
 
-    Airflow is asked for the approvals, because the gate's outcome in the journal is no proof of an approval.
+    The second approval is needed if `digest_to_review` returns a digest. Airflow is asked for the approvals, because
+    the outcome of a gate in the journal does not prove that a person approved.
 
     Raises:
         ApprovalMissing: an approval is missing or invalid.

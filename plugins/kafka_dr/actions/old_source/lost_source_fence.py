@@ -31,7 +31,10 @@ _COMING_BACK_SECONDS, _LOOK_AGAIN_SECONDS = 5.0, 0.5
 
 
 class TimedFenceAttempt:
-    """The authority of a call that may hang if the source does: after `give_up` the call can neither act nor write."""
+    """The authority of a call that may hang if the source hangs.
+
+    After `give_up`, the call can no longer act on the clusters, and can no longer write to the journal.
+    """
 
     def __init__(self, authority: Authority) -> None:
         self._authority, self._abandoned, self._writing = authority, False, Lock()
@@ -42,7 +45,10 @@ class TimedFenceAttempt:
         self._authority.hold()
 
     def may_undo(self) -> bool:
-        """Whether an act must be undone that took place after the run lost its lease, by the run's own authority."""
+        """Whether the call must undo an act that took place after the run had lost its lease.
+
+        The answer is that of the run's own authority, also after `give_up`.
+        """
         return self._authority.may_undo()
 
     def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
@@ -89,7 +95,13 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
 
 
 def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
-    """Fence a source that answers; for a source that was confirmed lost, retry an unproven fence for 5 s.
+    """Fence a source that answers, as `fence_by_acl` does.
+
+    If the source was confirmed lost and the fence cannot be proven, try again for 5 s, because brokers that have just
+    restarted lead no partition.
+
+    Args:
+        approval: approval of the plan, which becomes part of the outcome.
 
     Returns:
         The outcome, with the records that the source accepted after clients left; None if the source has no authorizer,
@@ -110,6 +122,9 @@ def fence_with_grace(procedure: Run, step: str, topics: Iterable[str], approval:
 
 def fence_by_acl(procedure: Run, step: str, topics: Iterable[str], approval: Approval) -> SourceFencedByAcl | None:
     """Fence a source that answers, and list the records that the source accepted after clients left.
+
+    Args:
+        approval: approval of the plan, which becomes part of the outcome.
 
     Returns:
         The outcome, with the fence and these records; None if the source has no authorizer, and so was not fenced.

@@ -210,7 +210,10 @@ def _try_write(
 
 
 def _write_probes(writer: RecordWriter, partitions: Sequence[int], seconds: float) -> list[tuple[WriteResult, float]]:
-    """Write to these partitions of the probe's topic; return the answers within `seconds`, each with its duration."""
+    """Write to these partitions of the probe's topic; return (answer, seconds until the answer) of each write.
+
+    Writes without an answer within `seconds` are left out.
+    """
     began = time.monotonic()
 
     def written(partition: int) -> tuple[WriteResult, float]:
@@ -225,6 +228,10 @@ def _judge_writes(answers: Sequence[tuple[WriteResult, float]], limit: float) ->
     """Return the judgement on answers to writes, and its reason as text.
 
     A write that was accepted, or refused with an authorization error, proves that a broker runs.
+
+    Args:
+        answers: (answer, seconds until the answer) of each write.
+        limit: most seconds for the judgement ANSWERS; with a slower answer the judgement is SLOW.
     """
     living = [
         (seconds, answer)
