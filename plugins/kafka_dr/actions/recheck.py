@@ -159,7 +159,7 @@ def mirror_maker_still_stopped(procedure: Run) -> None:
 
 
 def running_again(status: ConnectorStatus) -> Refusal:
-    """Return the refusal for a connector that runs although it was STOPPED, or that this run did not ask to stop."""
+    """Return the refusal for a connector that runs, although it was STOPPED or this run did not ask it to stop."""
     return Refusal(
         f"{status.name} runs again",
         f"{status.state} with {len(status.tasks)} tasks",
@@ -180,9 +180,10 @@ def still_stopping(procedure: Run, part: str) -> bool:
 
 
 def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
-    """Return (name, status) of each connector of the flow source -> target, in dedicated mode of its processes.
+    """Return (name, status) of each connector of the flow source -> target.
 
-    If the source is declared lost, connectors are left out whose Connect worker or stop hook does not answer.
+    In dedicated mode, the one status is that of all processes of the flow. If the source is declared lost and the
+    Connect worker or stop hook does not answer, the connector or flow is left out.
     """
     names = parts_of(procedure.flow)
     if not procedure.progress.without_source:

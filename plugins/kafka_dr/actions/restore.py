@@ -92,6 +92,9 @@ def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataF
 
     `before` and `wanted` are the values before and after the undone procedure's commit, `now` is the current value;
     null without a position. `action` is what the restore does with the position (`choose_actions`).
+
+    Args:
+        overwrites: whether positions that another writer has changed since then are restored, too.
     """
     before, wanted = snapshot_of(undone).astype(TYPES), committed_by(undone)
     groups = sorted({*before["group"], *wanted["group"]})
@@ -114,8 +117,8 @@ def choose_actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
     its group. LEFT: nothing, because the position had no old value and its group stays. SINCE: nothing, because another
     writer changed the position after the undone procedure.
 
-    With `overwrites`, a position that another writer changed is treated like a position that the undone procedure
-    committed.
+    If `overwrites` is True, positions that another writer changed are treated like the other positions: no action is
+    then SINCE.
     """
     same = rows["now"].eq(rows["before"]).fillna(rows["now"].isna() & rows["before"].isna())
     ours = rows["now"].eq(rows["wanted"]).fillna(False) | overwrites

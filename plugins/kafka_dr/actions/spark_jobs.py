@@ -175,6 +175,6 @@ def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Ev
 
 
 def _input_seconds(procedure: Run) -> float:
-    """Return how many seconds the job waits for its input: 300, or less if clients may be fenced for less time."""
+    """Return how many seconds the job waits for its input: 300, or the rest of `max_fence_seconds` if it is shorter."""
     deadline = procedure.progress.fence_deadline()
     return _INPUT_SECONDS if deadline is None else max(1.0, min(_INPUT_SECONDS, deadline - time.time()))

@@ -38,10 +38,10 @@ _ON_RETURNED_CLUSTER = (
 
 
 def left_on_returned_cluster(procedure: Run) -> list[str] | None:
-    """Return the begun steps of a failback whose changes to the returned cluster remain; None if none has begun.
+    """Return the steps of a failback that have begun to change the returned cluster; None if no such step has begun.
 
-    The fence on the returned cluster remains, too: while clients work on the new primary, no client may write on the
-    returned cluster.
+    A rollback does not undo these changes. The fence on the returned cluster remains, too: while clients work on the
+    new primary, no client may write on the returned cluster.
     """
     return [step.value for step in _ON_RETURNED_CLUSTER if procedure.progress.began(step) is not None] or None
 
@@ -158,10 +158,14 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
 def resume_replication(procedure: Run, names: list[str]) -> dict[str, Any]:
     """Resume the connectors that this run stopped; return the fields of SourceReturned about the connectors.
 
-    If the source is declared lost, in a failback, or in dedicated mode, connectors may be impossible to resume: the
-    field `replication_left_stopped` then has the reason, and no error is raised. A run that only listed the
-    records of a source that clients have left resumes nothing, because the flow would copy stranded records into
-    topics in which clients work.
+    If the source is declared lost, in a failback, or in dedicated mode, a connector that cannot be resumed raises no
+    error: the field `replication_left_stopped` then has the reason.
+
+    Nothing is resumed if the source is declared lost and an earlier procedure has moved clients to the target, because
+    the flow would add records of the source to topics in which clients work.
+
+    Args:
+        names: the connectors that this run stopped.
     """
     # In a failback the returned cluster, which has no clients, may fail again: the rollback must not depend on it.
     flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None

@@ -94,7 +94,7 @@ def read_last_known_state(procedure: Run) -> LastKnown:
 
 
 def copies_with_positions(procedure: Run, recorded: Recorded) -> dict[str, str]:
-    """Return source topic with recorded positions that is a prefixed copy of a target topic -> that target topic."""
+    """Return prefixed copy on the source, if groups have recorded positions on it -> the copied target topic."""
     copies = copies_of_target(procedure, recorded.positions["topic"].unique())
     return existing_originals(copies, procedure.systems.target.topics(sorted(set(copies.values())))) if copies else {}
 

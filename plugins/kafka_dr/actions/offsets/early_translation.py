@@ -121,9 +121,9 @@ def reuse_if_target_unchanged(
 
 
 def bounds_at_boundary(procedure: Run, bounds: pd.DataFrame) -> pd.DataFrame:
-    """Return the loss assessment's bounds with the boundary and the target's current log starts.
+    """Return `bounds` of the loss assessment as input of a translation, with newer offsets of the target.
 
-    Does not read the source.
+    These are the boundary and the target's current log starts. The source is not read.
     """
     boundary = boundary_of(procedure)
     # Retention deletes records while people decide. From a position below the log start, consumers would continue at

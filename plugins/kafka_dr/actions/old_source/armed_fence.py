@@ -65,7 +65,10 @@ def watcher_seen(procedure: Run) -> str:
 
 
 def expected_fence_method(procedure: Run) -> str:
-    """Return how the source will probably be fenced: by ACL if it is not lost, else by fence hook, else armed."""
+    """Return how the source will probably be fenced: by ACL if the source is not confirmed lost.
+
+    A lost source is fenced by the fence hook. If the topology names no fence hook, the fence is armed.
+    """
     if not is_source_lost(procedure):
         return BY_ACL
     return ARMED if procedure.systems.fence_hook is None else BY_HOOK

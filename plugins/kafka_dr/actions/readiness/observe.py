@@ -83,8 +83,12 @@ def two_samples(
 ) -> tuple[Sample, Sample]:
     """Take two samples of the log ends on source and target, and return both.
 
-    The second sample is taken again, up to 15 times, while a partition grows on the source only: after a restart
-    MirrorMaker 2 may need some seconds before it writes to a partition that it mirrors well.
+    The second sample is taken again, up to 15 times, while a partition grows on the source and not on the target.
+    Right after a restart this is no fault, because MirrorMaker 2 may need some seconds before it writes records.
+
+    Args:
+        target: state of the target, which lists the partitions that the target has.
+        apart: seconds between the two samples; 0: take only one sample, and return it twice.
     """
     first = last = sample_ends(procedure, partitions, target)
     for _ in range(_MOST_SAMPLES if apart else 0):

@@ -22,9 +22,16 @@ _FRESH_SECONDS = 60.0
 
 
 def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> dict[str, Any]:
-    """Save the source's positions for the forecast, and return their receipt (`positions`) and the time (`read_at`).
+    """Save the groups' positions on the source for the forecast; return their receipt and the time of reading.
 
-    Returns {} and saves nothing for at most READ_AGAIN_UP_TO positions, because the forecast reads these again.
+    At most READ_AGAIN_UP_TO positions are not saved, because the forecast can read so few positions again.
+
+    Args:
+        positions: groups' positions on the source, one row each.
+        read_at: time at which the positions were read, ISO 8601.
+
+    Returns:
+        `positions` (the receipt) and `read_at`; {} if nothing was saved.
     """
     return (
         {"positions": procedure.artifacts.save("positions_at_readiness", positions), "read_at": read_at}
@@ -94,7 +101,7 @@ def compared_positions(observation: Observation, checkpoints: pd.DataFrame, sync
         One row per position. Columns: group, topic, partition, position; lag (number of offsets from the position to
         the source's log end); class (the expected translation class); mirror_maker_rereads (re-reads if the group began
         at its checkpoint: number of offsets from the checkpoint to the target's log end, minus lag; an estimate as long
-        as the partition is not drained; null without a checkpoint); and columns that only lead to these.
+        as the partition is not drained; null without a checkpoint); and columns from which these were computed.
     """
     rows = with_partition_column(
         with_partition_column(observation.positions, observation.last.source_ends, "end"),

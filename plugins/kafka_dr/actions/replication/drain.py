@@ -83,9 +83,10 @@ class Drain:
         return None if last is None else (last.offset, last.fingerprint(self.compare_timestamps[tp.topic]))
 
     def _with_shared(self, views: list[TailView]) -> list[TailView]:
-        """Return the views with `shared` set: whether clients wrote no record since they came to the source.
+        """Return the views with `shared` set.
 
-        All records of such a partition came from the target, or were seeded as copied.
+        A partition is shared if clients have written no record to it since they came to the source. All its source
+        records then came from the target, or lie below the start offset that an earlier procedure seeded.
         """
         seeds = {
             view.partition: self._seeds[view.partition]

@@ -15,7 +15,7 @@ def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[s
 
     Args:
         topics: topics of the source to choose from.
-        timeout: of the requests to the worker, in seconds.
+        timeout: `timeout=` seconds of each request to the Connect worker; by default the timeout of the hook.
     """
     worker = procedure.mirror_maker(procedure.flow)
     config = worker.config(procedure.flow.connectors.source, **timeout)
@@ -28,7 +28,7 @@ def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], v
     Args:
         topics: topics of the source to choose from.
         config: the source connector's configuration, which has the topic filter.
-        version: the Connect worker's version; empty if unknown.
+        version: the Connect worker's version, on which the filter's defaults depend; empty if unknown.
     """
     naming, flow = procedure.naming, procedure.flow
     selects = topic_filter_of(config, naming, flow.target, version)

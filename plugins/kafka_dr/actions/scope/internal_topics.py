@@ -161,10 +161,10 @@ def checkpoints_with_origin(
     """Return the source positions in the newest checkpoints: group, topic (of the source), partition, position.
 
     Args:
-        missing: list to which a line with the number of undecodable records is added, if any record is undecodable;
-            None: such records are left out without a line.
-        read_to: partition of the checkpoints topic -> first offset to read; the flight recorder has read the records
-            below; None: read from the beginning.
+        missing: list to which a line with the number of undecodable records is added, if any record is undecodable.
+            None: undecodable records are ignored.
+        read_to: partition of the checkpoints topic -> first offset to read, because the flight recorder has read all
+            records below this offset. None: read all records.
 
     Raises:
         Contradiction: too many records cannot be decoded; not raised if `missing` is None.
