@@ -45,7 +45,8 @@ def loss_beyond_approval(procedure: Run, until: int | None = None) -> list[LossI
 def loss_since(procedure: Run, until: int | None = None) -> list[dict[str, Any]]:
     """Return the plan's rows of loss, corrected by journal entries before sequence number `until` (None: by all).
 
-    Considered are the target's log ends once MirrorMaker 2 has stopped, and records that the source accepted.
+    Corrections are the target's log ends once MirrorMaker 2 has stopped, and records that the source accepted after
+    loss was assessed.
     """
     accepted_ends = _accepted_ends(procedure, until)
     stopped = procedure.progress.done(MirrorMakerStopped)

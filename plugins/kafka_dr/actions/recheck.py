@@ -159,7 +159,7 @@ def mirror_maker_still_stopped(procedure: Run) -> None:
 
 
 def running_again(status: ConnectorStatus) -> Refusal:
-    """Return the refusal for a connector that runs, although it was STOPPED or this run did not ask it to stop."""
+    """Return the refusal for a connector that runs although it was STOPPED, or that this run did not ask to stop."""
     return Refusal(
         f"{status.name} runs again",
         f"{status.state} with {len(status.tasks)} tasks",

@@ -2,7 +2,7 @@
 
 A *part* has one partition's stranded records; its *place* is the partition of the new primary that gets these records.
 Each transaction holds stranded records and one progress record. If this process is killed, its child process (the
-writer) still ends its transaction. The next process fences that writer, and continues after all committed records.
+writer) still ends its transaction. The next process fences that writer, and continues after the last committed record.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Replay:
                 self._writer.close()
 
     def _note_begun(self) -> None:
-        """Create missing topics; record in the journal that the replay begins, and places' unrecorded log ends."""
+        """Create missing topics; record in the journal that the replay begins, and the log end of each new place."""
         self._make_topics()
         noted = self._ends_noted()
         new = {place: end for place, end in self._ends().items() if place not in noted}

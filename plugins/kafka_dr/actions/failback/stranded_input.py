@@ -173,9 +173,9 @@ def begun_at(
 
     Returns:
         Partition of the returned cluster -> start offset; and partition of the returned cluster -> offset of the first
-        copied record on the new primary. Partitions for which the journal does not state the second offset are left
-        out. Both are {} if no earlier procedure moved clients to the returned cluster, or if the returned cluster's
-        logs will be deleted, because then all records are compared again.
+        copied record on the new primary, which lacks partitions for which the journal does not state this offset. Both
+        are {} if no earlier procedure moved clients to the returned cluster, or if the returned cluster's logs will be
+        deleted, because then all records are compared again.
     """
     earlier = None if will_be_deleted(procedure) else opened_before(procedure, failover)
     if earlier is None:

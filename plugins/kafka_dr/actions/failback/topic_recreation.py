@@ -218,9 +218,10 @@ def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:
 
 
 def settings_before_deletion(procedure: Run) -> dict[str, TopicBefore]:
-    """Return the returned cluster's topics that failback runs intended to delete since the failover, by name.
+    """Return topic -> its id and settings, of topics of the returned cluster that failback runs intended to delete.
 
-    If several runs intended to delete a topic, the oldest run's journal entry counts.
+    Only runs since the failover count. If several runs intended to delete a topic, the oldest run's journal entry
+    counts.
     """
     oldest: dict[str, TopicBefore] = {}
     for _, writer, _ in PairJournal(procedure).same_way(TopicsToDelete, Step.PREPARE_TOPICS):

@@ -104,7 +104,7 @@ class ClientMove:
         cut_off: the source's log ends; None if receipt or file is missing.
         boundary: the target's log ends; None if receipt or file is missing.
         frontiers: by the search of a later failback, the source offset from which on no record was mirrored, and the
-            source offset of the first copy from the target; None if no failback searched, or without its receipt.
+            source offset of the first copy from the target; None without a search, or if its receipt is missing.
         ends_after_move: recorded source log ends after the move, before the reverse flow first wrote.
         recreated: topics of the target that were recreated between the previous move and this move.
         ids: topic -> topic id on the source, by the plan.
@@ -177,7 +177,7 @@ class ClientMove:
         return self.cut_off is not None and self.boundary is not None and (tp in self.cut_off) != (tp in self.boundary)
 
     def source_end(self, tp: TopicPartition) -> int | None:
-        """Return the source offset below which all records were mirrored; 0 for a missing partition; None: unknown."""
+        """Return the source offset below which all records were mirrored, 0 without such records; None if unknown."""
         frontier = None if self.frontiers is None else self.frontiers.get(tp)
         if self.planned:
             cut_off = None if self.cut_off is None else self.cut_off.get(tp, 0)
@@ -296,7 +296,7 @@ class History:
         return moves[-1] if moves else None
 
     def copied_up_to(self, tp: TopicPartition) -> int | None:
-        """Return the target offset up to which the source had all records when clients left the target, if known."""
+        """Return up to which target offset the source had all records when clients left the target; None if unknown."""
         return self._last_move_from_target.source_end(tp) if self._last_move_from_target else None
 
     def drained(self, tp: TopicPartition) -> bool:
@@ -304,7 +304,7 @@ class History:
         return self._last_move_from_target is not None and self._last_move_from_target.drained(tp)
 
     def copies_end(self, copy: TopicPartition, tp: TopicPartition) -> int | None:
-        """Return the log end of `copy`, the source's copy of `tp`, when clients last left the target, if known."""
+        """Return the log end of `copy`, the source's copy of `tp`, when clients last left the target; None: unknown."""
         if (
             self._last_move_from_target is None
             or self._last_move_from_target.boundary is None
@@ -358,7 +358,7 @@ class History:
     def _segments_around_stranded(
         self, home: str, tp: TopicPartition, copy: TopicPartition
     ) -> tuple[list[CopiedSegment], tuple[int, int]]:
-        """Return closed segments, each ending before stranded records, and both begins of the last, open segment.
+        """Return closed segments, each ending before stranded records, and both begin offsets of the open segment.
 
         Args:
             home: alias of the cluster where clients write `tp`; `copy` is the partition's copy on the other cluster.

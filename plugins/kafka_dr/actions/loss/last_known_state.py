@@ -94,7 +94,10 @@ def read_last_known_state(procedure: Run) -> LastKnown:
 
 
 def copies_with_positions(procedure: Run, recorded: Recorded) -> dict[str, str]:
-    """Return prefixed copy on the source, if groups have recorded positions on it -> the copied target topic."""
+    """Return prefixed copy on the source -> the target topic that it copies.
+
+    Only copies are returned on which groups have recorded positions, and only if the target topic exists.
+    """
     copies = copies_of_target(procedure, recorded.positions["topic"].unique())
     return existing_originals(copies, procedure.systems.target.topics(sorted(set(copies.values())))) if copies else {}
 

@@ -4,7 +4,7 @@ Invariants
 1. One of the two runs holds the lease. A transfer and the planned run's journal entry about it are one transaction.
 2. return_to_source writes its intent to reopen the source before it lifts a fence, under the run's lease. So a planned
    run that lost its lease without that intent never lifts its fence, even if some of its processes still run.
-3. A step's proof is used only if no later journal entry or observation contradicts it; if not, `doubts` says why.
+3. A step's proof is used only if no later journal entry or observation contradicts it. Else `doubts` states why.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class ProvenFacts:
         fenced_at: when the fence on the source was proven, ISO 8601 UTC.
         positions: the groups' positions on the source once the groups were fenced; None if the groups were not fenced.
         boundary: source partition -> target log end below which the target has all records below the cut-off.
-        missing: `holes` and `cut` -> source records without a copy on the target; of `cut`, retention deleted the copy.
+        missing: `holes`, `cut` -> source records without a copy on the target; in `cut`: retention deleted the copy.
         active: groups that had members before drain_consumers.
         doubts: proofs that are not used, each with the reason.
     """
@@ -294,7 +294,7 @@ def _ends_by_source(
 def recheck_proven_facts(
     procedure: Run, proven: ProvenFacts, sampled_ends: Mapping[TopicPartition, int], lost: bool
 ) -> ProvenFacts:
-    """Return the proofs, without the proofs that depend on the fence if later observations contradict the fence.
+    """Return the proofs; if later observations contradict the fence, without the proofs that depend on the fence.
 
     Args:
         sampled_ends: source log ends in the flight recorder's last sample.

@@ -15,7 +15,7 @@ def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[s
 
     Args:
         topics: topics of the source to choose from.
-        timeout: `timeout=` seconds of each request to the Connect worker; by default the timeout of the hook.
+        timeout: `timeout=SECONDS` for each request to the Connect worker; without it, the client's default.
     """
     worker = procedure.mirror_maker(procedure.flow)
     config = worker.config(procedure.flow.connectors.source, **timeout)
