@@ -53,7 +53,7 @@ class HitlAnswer:
 
     @property
     def digest(self) -> str:
-        """Return the digest of what the gate asks to approve, which is the last word of the subject."""
+        """Return the digest that an answer approves: the last word of `subject`, the title of the gate's question."""
         return self.subject.rpartition(" ")[2]
 
 
@@ -121,7 +121,7 @@ class AirflowApi:
         return self._endpoint.accept(self._attempt(path, timeout), f"GET {path.partition('?')[0]}")
 
     def _attempt(self, path: str, timeout: float) -> HttpAnswer:
-        """Send a GET; if Airflow refuses the token, log in and send again: tokens expire while a gate waits."""
+        """Send a GET; if Airflow refuses the token with a 401, log in and send the GET once more."""
         answer = self._get_with_token(path, timeout)
         if answer.status == 401:
             self._token = None

@@ -1,5 +1,7 @@
 """Reads and writes the flight recorder's archive: Parquet files by kind of rows and hour, through fsspec.
 
+The kind of a file's rows is the name of a folder, for example `samples`. In this folder each hour has a folder.
+
 Invariants
 1. A file exists as a whole or not at all: on a file system it is renamed from a temporary name, on an object store it
    is put in one request.
@@ -38,7 +40,7 @@ class Archive:
 
         Args:
             uri: a folder or bucket, such as `file:///var/lib/switchback/archive` or `s3://bucket/prefix`.
-            flow: the flow's name, one path element.
+            flow: the flow's name; the folder below `uri` with this name holds the flow's files.
             options: fsspec's options for the file system, such as credentials; never shown.
         """
         with self._border("opening", uri):
@@ -47,7 +49,7 @@ class Archive:
         self._is_local = "file" in _protocols(self._fs)
 
     def write(self, kind: str, rows: pa.Table, at: datetime) -> str:
-        """Store rows of one kind as a new file in the hour of `at`; return its path within the flow's folder."""
+        """Store rows of one kind as a new file in the hour of `at`; return the file's path within the flow's folder."""
         at = at.astimezone(UTC)
         time_of_day = f"{at:%H%M%S.%f}"
         name = f"{kind}/{at:{_HOUR}}/{time_of_day}-{uuid.uuid4().hex[:8]}.parquet"
@@ -95,7 +97,11 @@ class Archive:
                     yield rows
 
     def merge(self, before: datetime) -> int:
-        """Merge the files of each hour that ended before a time into one file; return how many files were merged."""
+        """Merge the files of each kind and hour into one file; return how many files were merged.
+
+        Args:
+            before: only hours that had ended by this time are merged.
+        """
         merged = 0
         for kind in self.kinds():
             for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1)):
@@ -103,7 +109,11 @@ class Archive:
         return merged
 
     def expire(self, before: datetime) -> int:
-        """Delete all files of hours that ended before a time, also temporary files; return how many were deleted."""
+        """Delete all files of old hours, temporary files too; return how many files were deleted.
+
+        Args:
+            before: only hours that had ended by this time are deleted.
+        """
         expired = [
             n
             for kind in self.kinds()
@@ -123,7 +133,14 @@ class Archive:
     def _hours(
         self, kind: str, since: datetime | None, until: datetime | None, unfinished: bool = False
     ) -> Iterator[tuple[str, list[str]]]:
-        """Yield each hour with its file names, oldest first; `unfinished` adds temporary files of killed writers."""
+        """Yield each hour (`YYYY-MM-DD/HH`) of one kind with the names of its files, oldest hour first.
+
+        Args:
+            kind: the kind of rows.
+            since: a time in the first hour; None for the archive's first hour.
+            until: a time in the last hour; None for the archive's last hour.
+            unfinished: whether the names of temporary files, which a killed writer leaves, are among the names.
+        """
         first = since.astimezone(UTC).strftime(_HOUR) if since else ""
         last = until.astimezone(UTC).strftime(_HOUR) if until else "9"
         with self._border("listing", kind):
@@ -195,7 +212,14 @@ class Archive:
     # -- one file ------------------------------------------------------------------------------------------------------
 
     def _put(self, name: str, rows: pa.Table, label: str) -> None:
-        """Write a file as a whole; an attempt with the same `label` overwrites the last attempt's temporary file."""
+        """Write rows as one Parquet file, which exists as a whole or not at all.
+
+        Args:
+            name: the file's path within the flow's folder.
+            rows: the rows to write.
+            label: part of the temporary file's name on a file system. A second write with the same label in the same
+                folder overwrites the temporary file of the first write.
+        """
         path, sink = f"{self._root}/{name}", io.BytesIO()
         pq.write_table(rows, sink, compression="zstd")
         folder = path.rpartition("/")[0]

@@ -61,13 +61,15 @@ def checked_url(url: str, system: str) -> str:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """The answer to one HTTP request, or the reason why there is none.
+    """The answer to one HTTP request, or the reason why no usable answer arrived.
+
+    An answer is not usable if it is late or too large, or has status 2xx and a body that is not JSON.
 
     Attributes:
         status: HTTP status; 0 without a usable answer.
         body: the parsed JSON; None without JSON.
-        text: the first characters of the body, or the reason without a usable answer; one line.
-        timed_out: whether a request without a usable answer may have arrived, so that a write may have taken effect.
+        text: the first characters of the body; without a usable answer, the reason. One line.
+        timed_out: True if no usable answer arrived, but the request may have arrived: a write may have taken effect.
     """
 
     status: int
@@ -132,7 +134,13 @@ class JsonEndpoint:
         headers: dict[str, str] | None = None,
         params: dict[str, Any] | None = None,
     ) -> HttpAnswer:
-        """Send one request and return the answer; without a usable answer, status is 0 and no error is raised."""
+        """Send one request and return the answer; no error is raised: without a usable answer, `status` is 0.
+
+        Args:
+            body: sent as JSON; None for a request without a body.
+            headers: sent in addition to Accept.
+            params: the URL's query parameters.
+        """
         ends_at = time.monotonic() + timeout
         try:
             with self._session.request(
@@ -166,7 +174,10 @@ class JsonEndpoint:
     def ask(self, method: str, path: str, timeout: float, **given: Any) -> Any:
         """Return the JSON of a 2xx answer to a request that is safe to repeat.
 
-        The request is sent up to three times within the timeout, again after no answer or a 5xx.
+        The request is sent up to three times within the timeout; it is repeated if no usable answer or a 5xx arrives.
+
+        Args:
+            given: further arguments of `attempt`, such as `body` or `params`.
 
         Raises:
             SystemUnavailable: the last answer is not 2xx; the subclass is the endpoint's `failure`.
@@ -181,13 +192,24 @@ class JsonEndpoint:
         return self.accept(answer, f"{method} {path}")
 
     def accept(self, answer: HttpAnswer, what: str) -> Any:
-        """Return the JSON of a 2xx answer; raise this endpoint's failure for any other answer."""
+        """Return the JSON of a 2xx answer; raise SystemUnavailable for any other answer.
+
+        Args:
+            answer: the answer to check.
+            what: the request's method and path, for the error's message.
+        """
         if answer.ok:
             return answer.body
         raise self.failure(f"the request {what} to {self.system} failed", answer.seen)
 
     def failure(self, reason: str, seen: object, next_step: str = "") -> SystemUnavailable:
-        """Return this endpoint's error for the caller to raise; by default it gives advice on address and login."""
+        """Return an error for the caller to raise, of the class that the constructor was given.
+
+        Args:
+            reason: what failed.
+            seen: what was observed; credentials in it are hidden.
+            next_step: what to do; if empty, advice to check the address, the network and the login.
+        """
         default = (
             f"request {self.base_url} from the machine where the task ran. Without an answer, start {self.system} or"
             " open the network; after HTTP 401 or 403, correct the login in the Airflow connection; after another"
@@ -196,7 +218,11 @@ class JsonEndpoint:
         return self._failure(reason, self.shown(seen), next_step or default)
 
     def _answer(self, response: requests.Response, ends_at: float) -> HttpAnswer:
-        """Read a response within limits of time and size; a 2xx whose body is not JSON counts as no answer."""
+        """Read a response within limits of time and size; return an answer with status 0 if it is not usable.
+
+        Args:
+            ends_at: when the response must be complete, in monotonic seconds.
+        """
         if 300 <= response.status_code < 400:
             return HttpAnswer(response.status_code, text="a redirect, which is never followed")
         content = b""

@@ -37,7 +37,13 @@ class ClusterAcls:
     """Reads and changes one cluster's ACL entries; adding an existing or removing a missing entry changes nothing."""
 
     def __init__(self, admin: AdminClient, alias: str = "the cluster") -> None:
-        """Store the client (`KafkaCluster.admin`), because a client to which no reference exists never answers."""
+        """Store the client and the cluster's name; no request is sent yet.
+
+        Args:
+            admin: the cluster's admin client (`KafkaCluster.admin`). It is stored, because requests of a client that
+                Python has freed are never answered.
+            alias: the cluster's name in the topology, for errors.
+        """
         self._admin = admin
         self._alias = alias
 
@@ -107,7 +113,10 @@ class ClusterAcls:
             return frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
 
     def missing(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> list[AclEntry]:
-        """Return the given ACL entries that the cluster lacks, sorted; a change may take effect with delay."""
+        """Return the given ACL entries that the cluster lacks, sorted.
+
+        Just after `add`, an added ACL entry may still be in the list, because brokers learn of changes with a delay.
+        """
         return sorted(set(entries) - self.entries(timeout))
 
 

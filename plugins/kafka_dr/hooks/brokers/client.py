@@ -143,14 +143,18 @@ def outcome_of(future: Future[Any], timeout: float) -> Any:
 
 
 def raise_error(value: _T) -> _T:
-    """Return a value that is no error; raise a KafkaError as KafkaException."""
+    """Return the value unchanged; if the value is a KafkaError, raise KafkaException with this error."""
     if isinstance(value, KafkaError):
         raise KafkaException(value)
     return value
 
 
 def error_in(value: Any) -> KafkaError | None:
-    """Return an answer that is a KafkaError, else the error of its first failed partition; None without an error."""
+    """Return the error in an answer; None if the answer has no error.
+
+    The error is the answer itself if it is a KafkaError. In an answer about a group's positions, the error is that of
+    the first partition that has one.
+    """
     if isinstance(value, KafkaError):
         return value
     partitions = value.topic_partitions or [] if isinstance(value, ConsumerGroupTopicPartitions) else []

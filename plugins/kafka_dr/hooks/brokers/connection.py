@@ -97,7 +97,13 @@ class ClusterConnection:
         return kafka_border(self.alias, what, self.complaint)
 
     def _existing(self, what: str, requests: list[dict[_T, Future[Any]]], timeout: float) -> dict[_T, Any]:
-        """Return the result of each request by its key (a topic); topics that do not exist are left out."""
+        """Wait for requests about topics and return their results by topic; topics that do not exist are left out.
+
+        Args:
+            what: the requests, for the error's message.
+            requests: futures of sent requests, by topic: one dictionary per batch.
+            timeout: limit in seconds that the requests were sent with.
+        """
         answers = {key: outcome_of(future, timeout + 5) for futures in requests for key, future in futures.items()}
         with self._border(what):
             return {
@@ -120,10 +126,14 @@ class ClusterConnection:
         Any other error, or a transient error at the timeout, is raised as KafkaUnavailable.
 
         Args:
+            what: the requests, for the error's message.
+            items: what each request is about, such as a group or a partition.
             send: sends the requests of items and yields each item with its future.
-            window: limits the requests in flight, by each request's success; None if `send` has no such limit.
-            of_groups: whether the requests go to group coordinators. Only such a request drops the client for
-                coordinators when it fails: during other requests, answers of coordinators may still be awaited.
+            timeout: seconds for all items together.
+            window: the limit of requests in flight that `send` uses; this function reports to it whether each request
+                succeeded. None if `send` uses no such limit.
+            of_groups: whether the requests go to group coordinators. If True, a failed request drops the client for
+                coordinators. If False, this client stays, because other requests of the client may be under way.
         """
         ends_at, pending = time.monotonic() + timeout, items
         for pause in growing_pauses():
@@ -154,7 +164,14 @@ class ClusterConnection:
         return value
 
     def _done(self, what: str, future: Future[Any], timeout: float, already: int) -> bool:
-        """Wait for a change; return True if the change was made, False if the answer is the error code `already`."""
+        """Wait for the answer to a change; return whether the change was made.
+
+        Args:
+            what: the change, for the error's message.
+            future: the request's future.
+            timeout: limit in seconds that the request was sent with.
+            already: Kafka's error code that means "nothing to change", for which False is returned.
+        """
         outcome = outcome_of(future, timeout + 5)
         if is_error(outcome, already):
             return False

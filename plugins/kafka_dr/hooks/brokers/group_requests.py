@@ -49,7 +49,13 @@ class PositionColumns(NamedTuple):
     position: list[int]
 
     def add(self, group: str, held: Iterable[Any]) -> None:
-        """Add the positions in one group's answer (`held`), without negative offsets, which mean no position."""
+        """Add one group's committed positions.
+
+        Args:
+            group: the group's name.
+            held: the partitions in the coordinator's answer; a partition with a negative offset has no position and
+                is left out.
+        """
         committed = [p for p in held if p.offset >= 0]
         self.group.extend([group] * len(committed))
         self.topic.extend([p.topic for p in committed])
@@ -73,7 +79,7 @@ class GroupCommit:
             self.outcomes = dict.fromkeys(invalid, "INVALID_POSITION")
 
     def _is_plain_and_valid(self) -> bool:
-        """Whether all positions are plain, valid offsets; checked all at once, as there may be a million."""
+        """Whether each position is a plain offset (an int, without metadata) of 0 or more, on a valid partition."""
         if not self.plain or min(self.plain.values()) < 0:
             return False
         topics, partitions = zip(*self.wanted, strict=True)
@@ -94,7 +100,12 @@ class GroupCommit:
 
 @dataclass
 class CommitRequest:
-    """A request with positions of one group: all positions of the group, or at most 5,000."""
+    """A request to commit at most 5,000 positions of one group.
+
+    Attributes:
+        commit: all positions of the group, with the outcomes so far.
+        partitions: the partitions whose positions are in this request.
+    """
 
     commit: GroupCommit
     partitions: Collection[TopicPartition]
@@ -132,7 +143,13 @@ class CommitRequest:
 def commit_requests(
     commits: Iterable[tuple[str, Mapping[TopicPartition, int | Position]]], settle: Callable[[GroupCommit], None]
 ) -> Iterator[CommitRequest]:
-    """Yield the requests of all groups, built one by one; call `settle` at once for a group without requests."""
+    """Yield the requests of all groups, each built when the caller asks for it.
+
+    Args:
+        commits: groups with their positions.
+        settle: called for a group for which no request is needed, because the group has no positions or because all
+            its positions are invalid.
+    """
     for group, positions in commits:
         commit = GroupCommit(group, positions)
         if commit.done:
@@ -182,14 +199,18 @@ class RequestWindow:
         self._drained = drained
 
     def saw(self, good: bool) -> None:
-        """Store whether a request succeeded; after a failure, the next request waits until none is in flight."""
+        """Learn whether a request succeeded; after a failure, the next request waits until none is in flight.
+
+        Args:
+            good: False if the request failed and must be sent again.
+        """
         if not good:
             self.now, self.draining = 1, True
         elif not self.draining:
             self.now = self.limit
 
     def is_empty(self) -> None:
-        """Store that no request is in flight; call `drained` if a request failed since the last call of `drained`."""
+        """Learn that no request is in flight; call `drained` if a request has failed since its last call."""
         if self.draining:
             self.draining = False
             self._drained()

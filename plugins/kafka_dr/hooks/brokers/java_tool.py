@@ -1,7 +1,7 @@
 """Runs Kafka's own Java tools, for requests that the Python client lacks.
 
-A tool gets the connection's settings in a file without a name, which only this user can read and which a killed
-process does not leave behind.
+A tool gets the connection's settings in an unlinked temporary file: no other user can read the file, and nothing of the
+file remains once the tool and this process have ended or were killed.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class KafkaTool:
 
     @contextmanager
     def _settings_file(self) -> Iterator[IO[str]]:
-        """Yield a file without a name, with the connection's settings for Java; no other user can read the file."""
+        """Yield an unlinked temporary file with the connection's settings for Java, which no other user can read."""
         with tempfile.TemporaryFile("w+", encoding="ascii", prefix="switchback-") as file:
             file.write(javaproperties.dumps({**for_java(self._with_pem_contents()), **_LIMITS}, timestamp=None))
             file.flush()

@@ -78,8 +78,8 @@ class Tail:
 
     Attributes:
         records: sorted by offset, at most as many as requested.
-        scanned_from: every offset from `scanned_from` up to `end` was read; records in this range that are not among
-            `records` are older than `records`.
+        scanned_from: where reading started; every offset from here up to `end` was read. If this range has more
+            records than were requested, `records` has only the newest of them.
         end: where reading ended: the log end or, under read_committed, the last stable offset.
     """
 

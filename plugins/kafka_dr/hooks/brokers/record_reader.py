@@ -218,7 +218,15 @@ class RecordReader:
             return Consumer(self._config)
 
     def _request_leaders(self, consumer: Consumer, topics: set[str], ends_at: float) -> None:
-        """Let a reused client look up the leaders of topics new to it; by itself the client waits up to a second."""
+        """Make a reused client look up the leaders of topics that it has not read before.
+
+        Without this request, the client would wait up to a second before it looks them up by itself.
+
+        Args:
+            consumer: the client; nothing is requested of a client on its first read.
+            topics: the topics that are about to be read.
+            ends_at: when the read must end, in monotonic seconds.
+        """
         remaining = ends_at - time.monotonic()
         if self._known_topics and not topics <= self._known_topics and remaining > 0:
             # If no broker answers, the read itself reports the error.

@@ -46,8 +46,8 @@ class WriteRefused:
     Attributes:
         error: Kafka's name of the error.
         by_authorization: whether missing rights were the reason: only such a refusal proves a fence.
-        broker: id of the partition's leader, which refused the write; None if already the topic's description was
-            refused, so that the leader is unknown.
+        broker: id of the partition's leader, which refused the write. None if the leader is unknown, because the
+            cluster refused to describe the topic, and so the write was never sent.
     """
 
     error: str
@@ -156,9 +156,14 @@ class RecordWriter:
 
 
 def _await_verdict(producer: Producer, verdicts: list[WriteResult], ends_at: float) -> WriteResult | None:
-    """Wait for the outcome of a producer's only record; None at the deadline.
+    """Wait for the outcome of a producer's only record; None if no outcome arrived in time.
 
     A record that is still queued at the deadline is dropped, so that it is never sent.
+
+    Args:
+        producer: the producer, which has sent or queued one record.
+        verdicts: the list to which the producer's callback adds the record's outcome.
+        ends_at: the deadline, in monotonic seconds.
     """
     while not verdicts and (remaining := ends_at - time.monotonic()) > 0:
         producer.poll(min(remaining, 0.1))

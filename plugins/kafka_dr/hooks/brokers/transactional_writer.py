@@ -248,7 +248,11 @@ class RecordReplay:
 
 
 def _kafka_error_of(error: Exception) -> KafkaError:
-    """Return the KafkaError in an exception; a fatal error among callbacks is the cause of Python's SystemError."""
+    """Return the KafkaError in a KafkaException, or in the KafkaException that caused another exception.
+
+    If neither exists, the given exception is raised. (A fatal error that the client reports in a callback arrives as a
+    SystemError of Python, caused by the KafkaException.)
+    """
     cause = error if isinstance(error, KafkaException) else error.__cause__
     if not isinstance(cause, KafkaException):
         raise error

@@ -38,7 +38,10 @@ class TransactionTool(KafkaTool):
         return known_transactions(self._run("list"))
 
     def open_on(self, partition: TopicPartition) -> list[OpenTransaction]:
-        """Return a partition's open transactions, oldest first; fields that only their coordinators know are unset."""
+        """Return a partition's open transactions, oldest first, as the partition's leader lists them.
+
+        Fields that only the transaction coordinator knows, such as the transactional id, are unset.
+        """
         return open_on(
             partition,
             self._run("describe-producers", f"--topic={partition.topic}", f"--partition={partition.partition}"),

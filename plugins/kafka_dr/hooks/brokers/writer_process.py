@@ -77,11 +77,13 @@ class ReplayProcess:
         self._request(self._process or self._start(), "fence")
 
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
-        """Write records in one transaction; the process, once it has all records, finishes without its caller.
+        """Write records in one transaction; on return the transaction is committed.
+
+        Once the child process has all records, it finishes the transaction even if this process is killed.
 
         Args:
-            still_allowed: called after all records are collected, before any is sent to the process; if it raises,
-                nothing is written.
+            still_allowed: called before the first record is sent to the child process; if it raises an error, nothing
+                is written.
         """
         process = self._process
         if process is None:
@@ -95,7 +97,10 @@ class ReplayProcess:
         self._request(process, "write", collected)
 
     def close(self) -> None:
-        """Let the process finish its transaction and exit; kill a process that has not exited in time."""
+        """Wait until the child process has finished its transaction and exited; at the time limit, kill it.
+
+        The time limit is the constructor's `timeout` and a few seconds more.
+        """
         process, self._process = self._process, None
         if process is None:
             return

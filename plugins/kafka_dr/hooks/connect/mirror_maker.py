@@ -297,6 +297,12 @@ class MirrorMaker:
 
         The request is sent again only if the worker did not accept it.
 
+        Args:
+            name: the connector's name.
+            verb: the request, as in the REST API's path: stop, pause or resume.
+            is_reached: returns whether a status is the wanted state.
+            deadline: longest wait, in seconds; then DeadlinePassed is raised.
+
         The request is sent even if the worker already reports the state: a worker that restarts, or was frozen, reports
         an old state and then follows the last accepted request.
         """
@@ -316,7 +322,15 @@ class MirrorMaker:
         return status
 
     def _request_state(self, name: str, verb: str, timeout: float) -> HttpAnswer:
-        """Send one request for a state and return the answer; raise an error that a second request would meet, too."""
+        """Send one request for a state and return the answer, also if a second request may succeed.
+
+        Any other failure, such as a 404 for a connector that does not exist, is raised as ConnectUnavailable.
+
+        Args:
+            name: the connector's name.
+            verb: the request, as in the REST API's path: stop, pause or resume.
+            timeout: seconds to wait for the answer.
+        """
         answer = self._endpoint.attempt("PUT", f"{_path(name)}/{verb}", timeout=max(1.0, timeout))
         if not answer.ok and not _is_transient(answer):
             self._endpoint.accept(answer, f"PUT {_path(name)}/{verb}")

@@ -127,7 +127,7 @@ class Database:
 
 
 def _short_error(text: str) -> str:
-    """Return the first line of an error's text; if several servers were tried, the result of each, on one line."""
+    """Return an error's text on one line: the first line, or after tries of several servers the result of each try."""
     first, _, rest = text.partition("\n")
     return one_line(rest.partition("\n")[2] or first, 600) if "connection attempts" in rest else one_line(first)
 
@@ -141,7 +141,10 @@ class SqliteDatabase(Database):
         event.listen(self.engine, "begin", _begin_sqlite)
 
     def _opening(self, work: Callable[[Connection], _T]) -> _T:
-        """Read, again after a lock error: another process may be creating the file and setting its journal mode."""
+        """Read when the journal is opened; repeat the read after a lock error.
+
+        The lock error arises when another process is just creating the file and setting its journal mode.
+        """
         return self._repeat(lambda: self._reading(work))
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
@@ -177,7 +180,10 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Begin a transaction; one that writes locks at once, as two that first read and then write would deadlock."""
+    """Begin a transaction; a writing transaction takes SQLite's write lock at once (BEGIN IMMEDIATE).
+
+    Two transactions that first read, and lock only to write, would block each other.
+    """
     writes = connection.get_execution_options().get("switchback_write")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 

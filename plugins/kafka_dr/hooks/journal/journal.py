@@ -211,8 +211,8 @@ class Journal:
             taker: the procedure that gets the lease.
             outcome: the outcome with which the giver's lease ends.
             new_entry: procedure, step, kind and payload of the new entry.
-            seen: sequence number of the giver's newest entry that the caller has read; None if entries that the giver
-                wrote since then do not matter.
+            seen: sequence number of the giver's newest entry that the caller has read. None: pass the lease whatever
+                the giver has written since the caller read the journal.
 
         Returns:
             The taker's epoch.

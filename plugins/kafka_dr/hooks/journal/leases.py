@@ -81,7 +81,10 @@ def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds:
 
 
 def select_last_end(pair: str, before: int | None = None) -> Any:
-    """Build the query for a pair's newest ended lease that a cool-down follows.
+    """Build the query for the newest lease of a pair that ended so that a cool-down follows.
+
+    The query returns the lease's row of the table `leases`. No cool-down follows a lease with the outcome `refused`,
+    `renewed` or `continued`.
 
     Args:
         before: only leases with an epoch lower than `before`; None for all leases.
@@ -144,8 +147,13 @@ def pass_pair(
 ) -> int:
     """End the giver's lease of a pair with an outcome, give the lease to the taker, and return the taker's epoch.
 
+    Args:
+        giver: id of the procedure that holds the lease; `taker`: id of the procedure that gets the lease.
+        seen: sequence number of the giver's newest journal entry that the caller has read; None to pass the lease
+            whatever the giver has written since.
+
     Raises:
-        LeaseLost: the giver does not hold the lease, or its newest journal entry has another number than `seen`.
+        LeaseLost: the giver does not hold the lease, or the giver has written a journal entry after `seen`.
     """
     row = connection.execute(select_newest_lease(pair)).first()
     current = read_lease(row) if row else None

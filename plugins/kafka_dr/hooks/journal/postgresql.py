@@ -48,7 +48,10 @@ class Session(psycopg.Connection[Any]):
     ends = math.inf
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Wait for the server; if it has not answered at `ends`, close the connection and raise OperationalError."""
+        """Wait for the server; if it has not answered at `ends`, close the connection and raise OperationalError.
+
+        psycopg calls this method for each wait. The parameters are those of psycopg's method of the same name.
+        """
         remaining = max(0.0, self.ends - time.monotonic())
         try:
             return super().wait(gen, interval, remaining if timeout is None else min(remaining, timeout))
@@ -91,7 +94,10 @@ class PostgresqlDatabase(Database):
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
-        """Open a connection; after an error drop it, as an answer may be pending, and the server rolls back."""
+        """Open a connection for the body. If the body raises an error, drop the connection; the server then rolls back.
+
+        After an error the connection cannot be used, because an answer of the server may still be pending.
+        """
         with self.engine.connect() as connection:
             try:
                 yield connection
@@ -122,7 +128,10 @@ class PostgresqlDatabase(Database):
             raise self._lock_timeout_error(connection) from None
 
     def _lock_timeout_error(self, connection: Connection) -> SystemUnavailable:
-        """Build the error that names the writers' lock's holder; fields that this role cannot read stay empty."""
+        """Build the error for a wait in vain for the write lock; it names the PostgreSQL session that has the lock.
+
+        Fields of the session that the journal's PostgreSQL role has no right to read are shown as None.
+        """
         waited = (
             f"another process held the journal's write lock for all of the {self.lock_seconds:g} s that this process"
             " waited"

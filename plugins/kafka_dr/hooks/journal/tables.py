@@ -45,7 +45,7 @@ SIGNS = Table(
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One journal entry. `payload` is the parsed JSON; `at` is the time of writing, in UTC; `hash` covers the rest."""
+    """One journal entry. `payload` is the parsed JSON; `at` is the time of writing; `hash` covers all other fields."""
 
     sequence: int
     procedure_id: str

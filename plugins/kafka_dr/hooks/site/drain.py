@@ -63,7 +63,10 @@ class ApplicationDrain:
         return self._request("GET", "/state", None, timeout)
 
     def _request(self, method: str, path: str, body: dict[str, str] | None, timeout: float) -> DrainState:
-        """Send a request, again if no usable answer comes: the contract makes both POSTs idempotent."""
+        """Send a request and return the hook's answer; `body` is sent as JSON.
+
+        The request is repeated if no usable answer arrives, because the contract makes both POSTs idempotent.
+        """
         return self._parse(self._endpoint.ask(method, path, timeout, body=body))
 
     def _parse(self, document: Any) -> DrainState:

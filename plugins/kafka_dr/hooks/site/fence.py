@@ -61,7 +61,10 @@ class FenceHook:
         return self._request("GET", "/state", timeout, params={"cluster": cluster})
 
     def _request(self, method: str, path: str, timeout: float, **given: Any) -> FenceAnswer:
-        """Send a request, again if no usable answer comes: the contract makes both POSTs idempotent."""
+        """Send a request and return the hook's answer; `given` has the request's `body` or `params`.
+
+        The request is repeated if no usable answer arrives, because the contract makes both POSTs idempotent.
+        """
         return self._parse(self._endpoint.ask(method, path, timeout, **given))
 
     def _parse(self, document: Any) -> FenceAnswer:

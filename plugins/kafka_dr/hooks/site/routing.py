@@ -175,7 +175,10 @@ class FileRouting(ClientRouting):
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Allow one writer at a time by a lock on the folder: a lock on the file would end with the old file."""
+        """Inside this context, hold a lock on the file's folder, so that only one process writes the routing record.
+
+        The lock is not on the file itself, because each write replaces the file by a new file without the lock.
+        """
         try:
             folder = os.open(self._path.parent, os.O_RDONLY)
         except OSError as error:

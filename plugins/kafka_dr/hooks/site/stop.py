@@ -40,7 +40,10 @@ class StopHook:
         return self._request("GET", "/state", timeout, params={"flow": flow})
 
     def _request(self, method: str, path: str, timeout: float, **given: Any) -> int:
-        """Send a request, again if no usable answer comes: the contract makes `POST /stop` idempotent."""
+        """Send a request and return how many processes run; `given` has the request's `body` or `params`.
+
+        The request is repeated if no usable answer arrives, because the contract makes `POST /stop` idempotent.
+        """
         return self._parse_count(self._endpoint.ask(method, path, timeout, **given))
 
     def _parse_count(self, document: Any) -> int:
