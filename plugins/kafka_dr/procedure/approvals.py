@@ -18,9 +18,9 @@ class Approvals:
     Args:
         dag_id: Airflow's DAG id of the run.
         run_id: Airflow's id of the run.
-        systems: for the client of Airflow's API.
-        progress: says whether the target was opened.
-        valid_seconds: maximum age of an approval.
+        systems: has the client of Airflow's API.
+        progress: states whether open_target is done.
+        valid_seconds: maximum age of an approval, in seconds, as long as open_target is not done.
     """
 
     def __init__(self, dag_id: str, run_id: str, systems: Systems, progress: Progress, valid_seconds: float) -> None:
@@ -44,9 +44,9 @@ class Approvals:
         return name
 
     def require(self, gate: str, digest: str) -> Approval:
-        """Return the approval that a second person gave at a gate to exactly this digest, named in the gate's question.
+        """Return the approval that a second person gave at a gate to exactly this digest.
 
-        Once open_target is done, the approval's age no longer counts.
+        The gate's question must have named the digest. Once open_target is done, an approval of any age is valid.
 
         Raises:
             ApprovalMissing: the gate was not answered, or the answer is no valid approval of this digest.
@@ -77,7 +77,7 @@ class Approvals:
 
 
 def how_to_ask_again(gate: str) -> str:
-    """Return advice, as sentences, on how to get a valid answer to a gate; other procedures' gates need other acts."""
+    """Return advice, as sentences for a message, on how to get a valid answer to a gate (a task id)."""
     if gate == Step.DECIDE_STRANDED_RECORDS:
         return (
             "Clients stay on the source. When this run has ended and its cool-down is over, start a new run, and have a"
@@ -104,7 +104,7 @@ def problem_with(answer: HitlAnswer, starter: str, digest: str, now: float, vali
         starter: user who started the run.
         digest: the digest that the gate's question must have named.
         now: the current time, in seconds since 1970.
-        valid_seconds: maximum age of the answer; None for any age.
+        valid_seconds: maximum age of the answer, in seconds; None for any age.
     """
     if answer.chosen_options != (APPROVE,):
         return f"the answer was {', '.join(answer.chosen_options)}"

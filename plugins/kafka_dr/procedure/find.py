@@ -52,9 +52,9 @@ def procedure_holding(source: str, target: str) -> Run:
 
 
 def run_with_bad_params(context: Any) -> Run | None:
-    """Return a task's run although its params cannot be used; only source, target and reason are set, as text.
+    """Return the run of a task whose params are invalid; None if the topology cannot be used.
 
-    None if the topology cannot be used either.
+    Of the params only source, target and reason are set, as unchecked text of at most 500 characters.
     """
     try:
         topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))

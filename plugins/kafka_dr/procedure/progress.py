@@ -41,7 +41,7 @@ class NotYet(Exception):
 
 
 class WaitLonger(Exception):
-    """A wait outlasted PATIENCE_SECONDS: the step frees its worker slot and continues when Airflow wakes the step."""
+    """A step has polled for PATIENCE_SECONDS: it frees its worker slot and polls on when Airflow wakes the step."""
 
 
 class Progress:
@@ -168,7 +168,10 @@ class Progress:
         return None if began is None else began + self._request.deadlines.max_fence_seconds
 
     def check_fence_clock(self) -> None:
-        """Raise DeadlinePassed if `max_fence_seconds` have passed since fence_producers began, but not open_target."""
+        """Raise DeadlinePassed if `max_fence_seconds` have passed since fence_producers began.
+
+        Once open_target has begun, nothing is raised.
+        """
         deadline = self.fence_deadline()
         if deadline is not None and time.time() > deadline and self.began(Step.OPEN_TARGET) is None:
             raise DeadlinePassed(
@@ -185,7 +188,8 @@ class Progress:
             step: the step that waits.
             what: what is waited for, as the beginning of an error message.
             look: checks once; returns the result, or raises NotYet.
-            seconds: longest wait, from the start of the step's newest try; `fence_deadline` may end the wait earlier.
+            seconds: longest wait, from the start of the step's newest try. Until open_target has begun, the wait also
+                ends at `fence_deadline`, except in fence_producers and return_to_source.
 
         Raises:
             DeadlinePassed: the longest wait is over; the error has the text of the last NotYet.

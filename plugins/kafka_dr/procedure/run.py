@@ -130,8 +130,8 @@ class Run:
         settings can be read, and the flow can be stopped.
 
         Raises:
-            BadInput: a flow in dedicated mode is not that from source to target, and so could be neither seeded nor
-                resumed; or the source was declared lost, so that only the topology states the flow's settings.
+            BadInput: the flow is in dedicated mode and has no substitute, because it does not run from source to
+                target, or because the source was declared lost.
         """
         hook: StopHook | None = self.systems.stop_hook(flow)
         if hook is not None and flow == self.flow and not self.progress.without_source:

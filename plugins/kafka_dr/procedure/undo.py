@@ -123,7 +123,10 @@ def added_acl_entries(entries: Iterable[Line], cluster: str) -> tuple[AclEntry, 
 
 
 def _parts_to_resume(entries: Collection[Line], parts: Collection[str], only_asked: bool) -> tuple[str, ...]:
-    """Return the names to resume: all `parts` once a stop began; with `only_asked`, the parts that an intent names."""
+    """Return which of `parts` are to be resumed: all as soon as the stop of one has begun, else none.
+
+    With `only_asked`, only the parts that an intent names are returned. For the parameters see `left_to_undo`.
+    """
     stopping = [entry for entry in entries if entry.step in _STOPPING]
     asked = {name for intent in facts_in(stopping, ConnectorsToStop) for name in intent.stops_connectors}
     asked |= {intent.stops_processes for intent in facts_in(stopping, ProcessesToStop)}

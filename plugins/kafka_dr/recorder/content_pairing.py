@@ -27,10 +27,12 @@ _LOOK_BACKS = (1, 16)
 
 
 class NewestRecords(NamedTuple):
-    """Target offset and hashes of one target partition's newest record.
+    """The newest record of one target partition, as its offset and two hashes of its content.
 
     Attributes:
+        offset: the record's offset on the target.
         glance: the record's `_quick_hash`; fingerprints are compared only if the quick hashes are equal.
+        fingerprint: the record's `Record.fingerprint`.
     """
 
     offset: int
@@ -39,7 +41,14 @@ class NewestRecords(NamedTuple):
 
 
 class SourceSearch(NamedTuple):
-    """A search of a source partition for the target record `newest`: from each source offset in `starts` to `end`."""
+    """A search of one source partition for the original of a target record.
+
+    Attributes:
+        newest: the target record.
+        end: the source partition's log end, where each read ends.
+        starts: source offsets to begin at: the first read begins at the first offset; if it finds no pair, the second
+            read begins at the second offset.
+    """
 
     newest: NewestRecords
     end: int
@@ -162,7 +171,10 @@ class Pairing:
         return pairs
 
     def _select_longest_waiting(self, spans: Mapping[TopicPartition, OffsetSpan]) -> dict[TopicPartition, OffsetSpan]:
-        """Return spans of at most `_MOST_RECORDS` offsets together, one at least; longest unread partition first."""
+        """Choose the spans to read next: partitions that were not read for the longest time come first.
+
+        All chosen spans together have at most `_MOST_RECORDS` offsets. The first span is chosen whatever its length.
+        """
         chosen: dict[TopicPartition, OffsetSpan] = {}
         records = 0
         for tp in sorted(spans, key=lambda tp: self._last_read_at.get(tp, 0.0)):
@@ -178,7 +190,17 @@ class Pairing:
         searches: Mapping[TopicPartition, SourceSearch],
         seconds: float,
     ) -> dict[TopicPartition, OwnPair | None]:
-        """Return the pair of each partition whose span was read to its end; None if no record in it has the content."""
+        """Read spans of source partitions and return the content pairs.
+
+        Args:
+            spans: the offsets to read, by source partition.
+            searches: the search of each source partition.
+            seconds: time limit for all spans together.
+
+        Returns:
+            By source partition: its content pair; None if no record in the span has the content of the target record.
+            A partition whose span was not read to its end in time is left out.
+        """
         pair_searches = {tp: PairSearch(searches[tp].newest.offset) for tp in spans}
         timed_out: dict[TopicPartition, str] = {}
         compare = _comparison_with({tp: searches[tp].newest for tp in spans})
@@ -201,7 +223,10 @@ def _as_newest(message: Consumed) -> tuple[TopicPartition, NewestRecords]:
 def _comparison_with(
     newest: Mapping[TopicPartition, NewestRecords],
 ) -> Callable[[Consumed], tuple[TopicPartition, int, bool]]:
-    """Return a function: source record -> partition, offset, whether the target's newest record has equal content."""
+    """Return a function that compares a source record with the newest record of its partition on the target.
+
+    The function returns the source record's partition, its offset, and whether both records have equal content.
+    """
 
     def compare(message: Consumed) -> tuple[TopicPartition, int, bool]:
         tp = TopicPartition(message.topic(), message.partition())

@@ -61,9 +61,10 @@ class Groups:
         return WHOLE if whole else CHANGED
 
     def _read_commit_ends(self, source: Side) -> dict[int, int]:
-        """Return partition of the source's __consumer_offsets -> log end; {} if the source refuses the request.
+        """Return the log ends of the source's __consumer_offsets by partition number; {} if the source refuses them.
 
-        A group is read only if its partition of __consumer_offsets has grown; with {} every group is read.
+        With these log ends the recorder reads the positions of only those groups whose partition of __consumer_offsets
+        has grown. Without them it reads the positions of every group.
         """
         commits = source.topics.get(COMMITS_TOPIC)
         partitions = [TopicPartition(COMMITS_TOPIC, p) for p in commits.partitions] if commits else []

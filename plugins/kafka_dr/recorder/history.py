@@ -39,12 +39,13 @@ class Recorded:
 
     Attributes:
         partitions: one row per partition, as of the source's last answer: topic, partition, target_topic, topic_id,
-            target_topic_id, source_start, source_end, replicated, sampled_at.
+            target_topic_id, source_start, source_end, replicated (Connect's last replicated offset), sampled_at.
         floors: one row per sample and partition: topic, partition, source_end, target_end, replicated, sampled_at.
             target_end was read before source_end, so source records from source_end on have their target copies at or
             above target_end. Samples up to the reverse flow's last activity are left out: the reverse flow may write
             copies of target records below target_end to the source.
-        syncs: MirrorMaker 2's offset syncs in the order written: topic, partition, upstream, downstream, sequence.
+        syncs: MirrorMaker 2's offset syncs in the order written: topic, partition, upstream (source offset), downstream
+            (target offset), sequence (the sync's own offset in the offset-syncs topic).
         pairs: content pairs: topic, partition, upstream, downstream, source_end, records (their number on the source
             between upstream and source_end), sampled_at.
         positions: one row per group and partition: group, topic, partition, position, position_at (when the position
@@ -79,10 +80,12 @@ class Recorded:
 
     @property
     def stretches(self) -> pd.DataFrame:
-        """Return source ranges [start, end) with a record at every offset, one row per content pair with such a range.
+        """Return ranges of source offsets that have a record at every offset, without gaps.
 
-        The range begins at the pair's source offset. The target record at `downstream` is a copy of the source record
-        at `start` or at a lower offset.
+        Returns:
+            One row per content pair after which the source had no gap: topic, partition, start, end, downstream. The
+            range goes from the pair's source offset (`start`) to the source log end of that sample (`end`, exclusive).
+            The target record at `downstream` is a copy of the source record at `start` or at a lower offset.
         """
         gapless = self.pairs[self.pairs["records"] == self.pairs["source_end"] - self.pairs["upstream"] - 1]
         return gapless[PARTITION].assign(
@@ -129,7 +132,12 @@ def _without_superseded_rows(hour: pa.Table) -> pa.Table:
 
 
 def _positions_below_samples(recorded: Recorded) -> pd.DataFrame:
-    """Return per partition the lowest position above the log start and below the source end of the oldest floor."""
+    """Return positions that are too old for a floor among the hours read so far: they lie below every floor.
+
+    Returns:
+        One row per partition with such positions: topic, partition, and the lowest such position. A position at or
+        below the source's log start is left out.
+    """
     oldest = recorded.floors.groupby(PARTITION, as_index=False)["source_end"].min()
     positions = recorded.positions.merge(oldest, on=PARTITION).merge(
         recorded.partitions[[*PARTITION, "source_start"]], on=PARTITION
@@ -141,9 +149,14 @@ def _positions_below_samples(recorded: Recorded) -> pd.DataFrame:
 
 
 def _still_below_samples(positions: pd.DataFrame, hour: pa.Table) -> pd.DataFrame:
-    """Return the positions that also lie below all source log ends of an older hour; all if the hour has none.
+    """Return which of the given positions also lie below all source log ends that an older hour has.
 
-    A partition that an hour with source log ends lacks did not exist yet, and its position is left out.
+    If the hour has no source log ends at all, all positions are returned. If the hour has source log ends of other
+    partitions only, the position's partition did not exist yet, and the position is left out.
+
+    Args:
+        positions: one row per partition: topic, partition, position.
+        hour: the older hour's rows.
     """
     samples = hour.filter(pc.is_valid(hour["source_end"]))
     oldest = samples.group_by(PARTITION).aggregate([("source_end", "min")]).to_pandas()
@@ -246,7 +259,10 @@ def _newest_partitions(partition_rows: pd.DataFrame, source_at: int | None) -> p
 
 
 def _with_last_replicated(partition_rows: pd.DataFrame) -> pd.DataFrame:
-    """Fill each empty `replicated` from the partition's row before it: Connect may not answer a restarted recorder."""
+    """Fill each empty `replicated` (last replicated offset) from the partition's row before it.
+
+    The column is empty if Connect has not answered since the recorder was started.
+    """
     return partition_rows.assign(replicated=partition_rows.groupby(PARTITION)["replicated"].ffill())
 
 

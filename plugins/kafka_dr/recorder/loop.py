@@ -40,8 +40,11 @@ class Recording:
         Args:
             name: the flow's name, for messages.
             look: takes a sample of all states if its argument is True, else of changes only.
+            archive: where samples are stored.
             interval_seconds: maximum from the start of one sample to the start of the next; a sample that takes longer
                 is followed by the next sample at once.
+            retention: samples older than this are deleted from the archive.
+            ended: set by another thread to end `run`.
         """
         self.name, self._look, self._archive = name, look, archive
         self._pace, self._retention, self._ended = interval_seconds * (1 - _EARLY_SHARE), retention, ended
@@ -49,7 +52,10 @@ class Recording:
         self._hour: datetime | None = None
 
     def run(self) -> None:
-        """Take samples until `ended` is set; a sample under way is completed. A late sample does not delay the next."""
+        """Take samples until `ended` is set; a sample under way is completed.
+
+        A sample that begins a little late does not shift the samples after it.
+        """
         due = time.monotonic()
         while not self._ended.is_set():
             self.sample(datetime.now(UTC))
@@ -57,7 +63,10 @@ class Recording:
             self._ended.wait(due - time.monotonic())
 
     def sample(self, now: datetime) -> None:
-        """Take and store a sample; an hour's first sample has all states; older files are then merged or deleted."""
+        """Take a sample and store it in the archive; an hour's first sample has all states, any other only changes.
+
+        After an hour's first sample, the files of past hours are merged, and files older than the retention deleted.
+        """
         hour = now.replace(minute=0, second=0, microsecond=0)
         whole, self._hour = hour != self._hour, hour
         rows = self._look(whole)

@@ -43,7 +43,8 @@ class Looker:
         """Prepare the sampler; no sample is taken yet.
 
         Args:
-            interval_seconds: time from the start of one sample to the start of the next; limits the search for pairs.
+            interval_seconds: time from the start of one sample to the start of the next; the search for content pairs
+                may take only a part of this time.
             read_before: returns the next offsets of MirrorMaker 2's topics, where earlier recorders stopped reading.
         """
         self.flow, self.naming, self.access = flow, naming, access
@@ -110,9 +111,13 @@ class Looker:
     # -- both clusters ---------------------------------------------------------------------------------------------
 
     def _read_connect(self) -> dict[str, str]:
-        """Return the connectors' states, by `source` and `checkpoint`; store version, settings and replicated offsets.
+        """Read the recorded flow's connectors from the Connect worker, and return their states.
 
-        If the worker does not answer, the values stored last stay. {} in dedicated mode, which has no worker.
+        Connect's version, the connectors' settings and the last replicated offsets are stored in the object; if the
+        worker does not answer, the values of an earlier sample stay.
+
+        Returns:
+            States by the keys `source` and `checkpoint`, as far as the worker answered; {} in dedicated mode.
         """
         states: dict[str, str] = {}
         worker, names = self.access.worker, self.flow.connectors
@@ -159,7 +164,11 @@ class Looker:
         ]
 
     def _mirrored(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-        """Return the target's partitions into which the flow mirrors, by topic name or by earlier samples' topics."""
+        """Return the target's partitions into which the flow mirrors.
+
+        These are all partitions of target topics whose name is that of a mirrored topic, or whose source topic is in an
+        earlier sample.
+        """
         sampled = {self._remote(tp) for tp in self._partitions.known}
         selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
         named = {name for name in topics if (up := self._upstream(name)) is not None and selects(up)}
@@ -171,7 +180,10 @@ class Looker:
         ]
 
     def _upstream(self, topic: str) -> str | None:
-        """Return the source topic of a target topic (under identity naming the same name); None if not of this flow."""
+        """Return the source topic of which a target topic is the copy; None if this flow does not write the topic.
+
+        Under identity naming both topics have the same name.
+        """
         return (
             self.naming.upstream(topic)
             if self.naming.source_alias(topic) == self.flow.source
@@ -184,7 +196,10 @@ class Looker:
         return TopicPartition(self.naming.remote(self.flow.source, tp.topic), tp.partition)
 
     def _join_clusters(self, source: Side, target: Side) -> dict[TopicPartition, PartitionSeen]:
-        """Return source partition -> state on both clusters, for all partitions by the source's last answer."""
+        """Return the state on both clusters by source partition.
+
+        If the source does not answer, the partitions are those of earlier samples.
+        """
         partitions = source.spans if source.answered else self._partitions.known
         return {tp: self._partition_state(tp, source, target) for tp in sorted(partitions)}
 
@@ -227,7 +242,11 @@ class Looker:
         self._partitions.gone([tp for tp in self._partitions.known if tp.topic not in deleted])
 
     def _mirrored_topics(self, target: Side) -> set[str]:
-        """Return source topics that are in earlier samples, have an offset in Connect, or are mirrored by name."""
+        """Return the names of source topics that the flow mirrors or has mirrored.
+
+        A topic is returned if it is in an earlier sample, if Connect stores a replicated offset of it, or if a target
+        topic has the name of its copy.
+        """
         replicated = {tp.topic for tp, offset in (self._replicated or {}).items() if offset is not None}
         copies = {
             self.naming.upstream(name)
@@ -249,6 +268,10 @@ class Looker:
         """Write groups and positions; return `WHOLE` or `CHANGED`, None if groups were not read.
 
         Groups are not requested if the source has not answered in this sample.
+
+        Args:
+            whole: whether all groups and positions are written, and not only changes. All are also written if a topic
+                was recreated.
         """
         ids = {tp.topic: source.topics[tp.topic].topic_id for tp in source.spans}
         # Kafka deletes a topic's positions with the topic: an equal position on a recreated topic is another position.

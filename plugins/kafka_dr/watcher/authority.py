@@ -73,5 +73,5 @@ class ArmedFenceAuthority:
 
 
 def watch_over(journal: Journal, procedure_id: str) -> WatchedSource | None:
-    """Return the present state, by the journal, of the fence that a procedure armed; None if it armed no fence."""
+    """Return the fence that a procedure armed, with its present state by the journal; None if it armed no fence."""
     return watched_sources(telling_entries(journal)).get(procedure_id)

@@ -108,9 +108,10 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 
 
 def tell_producers(procedure: Run) -> None:
-    """Record in the journal which producers wrote to the old source after its clients had left, if any is listed.
+    """Record in the journal the last producers on the old source's partitions that got most records after the failover.
 
-    Called last, because brokers take seconds to answer.
+    Nothing is recorded if no client wrote to the old source, or if the topology has no `kafka_tools`. The brokers take
+    seconds to answer, so this function is called only after the fence is proven and MirrorMaker 2 is stopped.
     """
     outcomes = facts_in(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
     of_procedure = [fact for fact in outcomes if fact.procedure_id == procedure.id]
@@ -120,11 +121,15 @@ def tell_producers(procedure: Run) -> None:
 
 
 def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
-    """Stop the flow from the old source, and the flow to it unless topic prefixes (default naming) prevent a circle.
+    """Stop the flow from the old source and the flow to the old source.
+
+    Under default naming only the flow from the old source is stopped: topic prefixes prevent that records are copied in
+    a circle.
 
     Args:
-        answers: whether the source answers; if not, only the flow from the source is stopped, and only if
-            stop_mirror_maker of the procedure has begun.
+        procedure: the procedure that armed the fence.
+        answers: whether the source answers. If False, only the flow from the source is stopped, and only if
+            stop_mirror_maker of the procedure has begun; the function then does not wait until connectors have stopped.
 
     Returns:
         State by connector, or by flow in dedicated mode; for a flow that could not be stopped, the reason.
@@ -148,7 +153,7 @@ def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
 
 
 def _flows_to_stop(procedure: Run) -> list[Flow]:
-    """Return the flow from the old source, and the flow to it unless default naming prevents a circle."""
+    """Return the flow from the old source and, except under default naming, the flow to the old source."""
     reverse = procedure.reverse_flow
     return (
         [procedure.flow]
@@ -158,12 +163,19 @@ def _flows_to_stop(procedure: Run) -> list[Flow]:
 
 
 def not_stopped(states: Mapping[str, str]) -> list[str]:
-    """Return a phrase for each connector (or flow, in dedicated mode) that is not stopped; [] if all are stopped."""
+    """Return a phrase for each connector that is not stopped, or in dedicated mode for each flow; [] if all stopped.
+
+    Args:
+        states: state or error by connector, or by flow in dedicated mode, as `stop_replication` returns them.
+    """
     return [f"({name}: {state})" for name, state in states.items() if state != STOPPED]
 
 
 def _answers_since(procedure: Run, fence: ArmedFence) -> str | None:
-    """Return when the source first answered the watcher, by the journal now, in ISO 8601; None if it never did."""
+    """Return when the source first answered the watcher (ISO 8601); None if the journal has no such time.
+
+    The journal is read again, because `fence` may be from before the source's first answer.
+    """
     watch = watch_over(procedure.journal, procedure.id)
     return watch.fence.answers_since if watch and watch.fence.answers_since else fence.answers_since
 

@@ -52,10 +52,11 @@ def last_move(journal: Journal, clusters: Iterable[str]) -> LatestMove | None:
 
 
 def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any) -> tuple[Run, LatestMove | None]:
-    """Return a run under which a flow between `flow`'s clusters can be stopped, in the direction of their last move.
+    """Return a run under which the watcher can stop one of the two flows between the clusters of `flow`.
 
     Returns:
-        The run, and the last client move; if clients never moved, a run in the direction of `flow`, and None.
+        The run and the last client move. The run's source and target are those of the move. If clients never moved, the
+        run's source and target are those of `flow`, and the move is None.
     """
     move = last_move(journal, (flow.source, flow.target))
     opened = opened_by(journal, move.procedure_id) if move else None
@@ -73,7 +74,10 @@ def moving_entries(journal: Journal) -> list[JournalEntry]:
 
 
 def circling_flows(topology: Any) -> list[Flow]:
-    """Return one flow of each two that would copy in a circle; [] under default naming: prefixes prevent circles."""
+    """Return the flows whose reverse flow would copy the records back in a circle, one of each two such flows.
+
+    Under default naming [] is returned, because topic prefixes prevent circles.
+    """
     if topology.naming.policy == "default":
         return []
     return [
@@ -86,9 +90,14 @@ def circling_flows(topology: Any) -> list[Flow]:
 def stop_if_both_run(procedure: Run, move: LatestMove | None) -> str:
     """Check both flows between two clusters; if both run, stop the flow in whose direction clients moved last.
 
+    If clients never moved, no flow is stopped.
+
+    Args:
+        procedure: a run between the clusters, with source and target of the last client move (`moved_run`).
+        move: the last client move; None if clients never moved.
+
     Returns:
-        A text that states what runs and what was done; "" if at most one flow runs. If clients never moved, neither
-        flow is stopped.
+        A text that states what runs and what was done; "" if at most one flow runs.
 
     Raises:
         SwitchbackError: both flows run, and the flow could not be stopped yet; the watcher tries again later.
@@ -119,7 +128,10 @@ def stop_if_both_run(procedure: Run, move: LatestMove | None) -> str:
 
 
 def may_copy(procedure: Run, flow: Flow) -> bool:
-    """Whether a flow's source connector (in dedicated mode: one of its processes) may copy records now."""
+    """Whether a flow may copy records now, by the state of its source connector.
+
+    In dedicated mode: whether the stop hook counts a running process of the flow.
+    """
     hook = procedure.systems.stop_hook(flow)
     if hook is not None:
         return hook.running(f"{flow.source}->{flow.target}", timeout=ASK_SECONDS) > 0

@@ -78,7 +78,10 @@ class Watcher:
         self._sign_due = self._flows_due = 0.0
 
     def look(self) -> None:
-        """Check every watched source once, each on its own thread: a slow source must not delay another's fence."""
+        """Check every watched source once, each on its own thread, and the flows that may copy in a circle.
+
+        A check that takes longer than the constructor's `patience` continues in the background.
+        """
         self._report("watching", self._check_all)
 
     def _check_all(self) -> str:
@@ -100,7 +103,7 @@ class Watcher:
             self._begun[about] = run_in_background(partial(self._report, about, check))
 
     def _check_flows(self) -> None:
-        """Every `_FLOWS_SECONDS`, start a check of each two flows that would copy in a circle if both ran."""
+        """Start a check of each pair of flows that would copy in a circle; do nothing until `_FLOWS_SECONDS` passed."""
         if time.monotonic() < self._flows_due:
             return
         self._flows_due = time.monotonic() + _FLOWS_SECONDS
@@ -140,7 +143,12 @@ class Watcher:
             procedure.close()
 
     def _report(self, about: str, check: Callable[[], str]) -> None:
-        """Run a check; call `tell` with its line or error if that is not empty and differs from the last one."""
+        """Run a check; call `tell` with its result or error, unless it is empty or the same as last time.
+
+        Args:
+            about: what is checked, such as a procedure id or the names of two clusters; begins the line.
+            check: returns its result as a line of text.
+        """
         try:
             line = check()
         except (SwitchbackError, NotYet, WaitLonger) as error:

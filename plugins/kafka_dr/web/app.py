@@ -39,7 +39,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "R
 
 @app.get("/")
 def each_pair(request: Request, user: GetUserDep) -> Response:
-    """Return the page with one procedure per pair of clusters: the running one, else the last one."""
+    """Return the page with one procedure per pair of clusters: the running procedure, or else the last procedure."""
     return _page(request, lambda: _all_pairs(StatusReader.now(_readable_by(user)), ""))
 
 
@@ -56,7 +56,7 @@ def one_run(request: Request, user: GetUserDep, dag_id: str, run_id: str) -> Res
 
 @app.get("/evidence/{procedure_id}")
 def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
-    """Return the evidence page of a procedure; 404 if it is not on this machine, or the person may not read it."""
+    """Return the evidence page of a procedure; 404 if the evidence folder lacks it, or the person may not read it."""
     try:
         page = StatusReader.now(_readable_by(user)).evidence_page(procedure_id)
     except SwitchbackError as error:
@@ -69,7 +69,7 @@ def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
 
 
 def _readable_by(user: Any) -> Callable[[str], bool]:
-    """Return a function: DAG id -> whether a person may read its runs, by the rules of Airflow's own pages."""
+    """Return a function that takes a DAG id and returns whether `user` has Airflow's right to read the DAG's runs."""
 
     def may_read(dag_id: str) -> bool:
         team = DagModel.get_team_name(dag_id) if conf.getboolean("core", "multi_team", fallback=False) else None
@@ -92,7 +92,11 @@ def _of_run(reading: StatusReader, procedure_id: str) -> tuple[StatusReader, lis
 
 
 def _page(request: Request, read: Callable[[], tuple[StatusReader, list[ProcedureStatus], str]]) -> Response:
-    """Return the page with the procedures that `read` returns; if `read` raises an error, 503 and the error's text."""
+    """Return the page with the procedures that `read` returns; if `read` raises an error, 503 and the error's text.
+
+    Args:
+        read: returns the reader of evidence, the procedures to show, and a note to show above them ("" for no note).
+    """
     try:
         reading, procedures, note = read()
         shown = [_with_links(request, reading, procedure) for procedure in procedures]

@@ -39,14 +39,20 @@ class StatusReader:
         return status if status and status.dag_id and self._may_read(status.dag_id) else None
 
     def of_each_pair(self, now: datetime) -> list[ProcedureStatus]:
-        """Return the status of one procedure per pair of clusters: of the lease's present or last holder."""
+        """Return the status of one procedure per pair of clusters: the procedure that has the lease, or had it last.
+
+        A pair is left out if no procedure ever had its lease, or if the person may not read the procedure.
+        """
         pairs = sorted({self._topology.pair_key(flow.source, flow.target) for flow in self._topology.flows})
         leases = [self._journal.lease(pair) for pair in pairs]
         statuses = [self.procedure(lease.holder, now) for lease in leases if lease]
         return [procedure for procedure in statuses if procedure]
 
     def evidence_page(self, procedure_id: str) -> Path | None:
-        """Return a procedure's evidence page; None if it is not on this machine, or the person may not read it."""
+        """Return the path of a procedure's evidence page; None without such a file, or if the person may not read it.
+
+        The file is searched in the evidence folder of the machine that serves this page.
+        """
         if not _ID.fullmatch(procedure_id) or set(procedure_id) == {"."}:
             return None
         folder = Path(self._topology.evidence) / procedure_id
@@ -57,5 +63,5 @@ class StatusReader:
         return folder / PAGE if self._may_read(str(dag_id)) and (folder / PAGE).is_file() else None
 
     def has_evidence(self, procedure_id: str) -> bool:
-        """Whether a procedure's evidence page is on this machine."""
+        """Whether the evidence folder of the machine that serves this page has a procedure's evidence page."""
         return (Path(self._topology.evidence) / procedure_id / PAGE).is_file()

@@ -79,7 +79,7 @@ class ReplayProcess:
     def write(self, records: Iterable[Outgoing], still_allowed: Callable[[], object] = lambda: None) -> None:
         """Write records in one transaction; on return the transaction is committed.
 
-        Once the child process has all records, it finishes the transaction even if this process is killed.
+        Once the child process has all records, it finishes the transaction even if the calling process is killed.
 
         Args:
             still_allowed: called before the first record is sent to the child process; if it raises an error, nothing

@@ -57,10 +57,13 @@ class Line(Protocol):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Fact:
-    """Base of all facts. Readers find a subclass with `steps` by a journal entry's step, kind and payload keys.
+    """Base of all facts.
+
+    A subclass that is declared with `steps` is the class of journal entries: `shape_of` finds it by an entry's step,
+    kind and payload keys. A subclass without `steps` is only a base of other classes.
 
     Attributes:
-        steps: steps that may write the fact; empty if any step may.
+        steps: steps that may write the fact; () if any step may.
         kind: kind of the journal entries that hold the fact.
         required: keys that every payload of the fact has.
     """
@@ -136,7 +139,7 @@ def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
 
 
 def _adapter(shape: type[T]) -> pydantic.TypeAdapter[T]:
-    """Return pydantic's adapter of a class, cached from first use, because building all at import takes long."""
+    """Return pydantic's adapter of a class; it is built at its first use, because building all at import takes long."""
     if shape not in _ADAPTERS:
         _ADAPTERS[shape] = pydantic.TypeAdapter(shape)
     return _ADAPTERS[shape]

@@ -36,7 +36,10 @@ class AclEntriesToAdd(
         Step.WATCH_OLD_SOURCE,
     ),
 ):
-    """ACL entries that a fence is about to add to a cluster; `cluster` None (older journal entries): the source."""
+    """ACL entries that a fence is about to add to the cluster with the alias `cluster`.
+
+    Older journal entries have no `cluster`; their ACL entries were added to the source.
+    """
 
     adds_acl_entries: Sequence[AclEntry]
     cluster: OrAbsent[str] = None
@@ -94,8 +97,8 @@ class ConsumersDrained(StepOutcome, steps=(Step.DRAIN_CONSUMERS,)):
         excluded: groups for which the drain does not wait.
         groups_since_forecast: groups that are not in the plan, as they were created after the forecast.
         positions: receipt of the frozen positions.
-        commits_end: log ends of the source's __consumer_offsets before the positions were read, by partition; {} if not
-            visible.
+        commits_end: log ends of the source's __consumer_offsets before the positions were read, by partition; {} if
+            they could not be read.
     """
 
     groups: Sequence[str]
@@ -138,7 +141,13 @@ class AcceptedRecords:
 
 
 class SourceFenced(StepOutcome):
-    """How a source declared lost is fenced; `fenced` is a constant of `domain.fencing.armed_fence`."""
+    """How a source declared lost is fenced.
+
+    Attributes:
+        approval: the approval of the plan.
+        fenced: `by acl`, `by hook` (by the fence hook), or `armed` (the watcher sets the fence later).
+        answer: the fence hook's answer; None if the hook was not asked.
+    """
 
     steps = (Step.FENCE_SOURCE,)
     approval: Approval
@@ -213,15 +222,21 @@ class FenceDisarmed(Note, steps=(Step.WATCH_OLD_SOURCE,)):
 
 
 class LoopStopped(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """Two flows copied the same topics in a circle; the watcher stopped one of these flows."""
+    """Two flows copied the same topics in a circle; the watcher asked for the stop of one of these flows.
+
+    Attributes:
+        both_flows_run: which flow (`flow`), its states after the request to stop (`stopped`), and when both flows were
+            seen to run (`seen_at`).
+    """
 
     both_flows_run: Figures
 
 
 class OldSourceProducers(Note, WatchedFact, steps=(Step.WATCH_OLD_SOURCE,)):
-    """Producers that wrote to an old source after its clients had left, by partition, from brokers' producer state.
+    """The last producers on the partitions of an old source that got most records after the clients had left.
 
     Attributes:
+        producers: by partition, the latest producers in the leader's producer state, as text; at most three partitions.
         producers_problem: why the brokers' producer state could not be read; None if it was read.
     """
 

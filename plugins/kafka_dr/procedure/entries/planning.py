@@ -25,9 +25,9 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
         records_per_second: growth of the target's logs during the checks, in offsets per second; 0 if unknown.
         isolation: isolation level with which MirrorMaker 2 reads the source.
         topic_ids: topic -> its id on the source.
-        positions: receipt of the groups' positions on the source, if the positions are so many that the forecast should
-            not read the positions again.
-        read_at: when these positions were read.
+        positions: receipt of the groups' positions on the source, so that the forecast need not read very many
+            positions a second time; None for few positions, which the forecast reads itself.
+        read_at: when these positions were read; None without `positions`.
     """
 
     topics: int
@@ -66,14 +66,17 @@ class FailoverForecast(MovePlanned, steps=(Step.FORECAST,)):
 
 @dataclass(frozen=True, kw_only=True)
 class LooksAtSource:
-    """Results of many looks (requests to the source), and whether the run leaves the source although it is not lost.
+    """Results of many requests to the source, by which the run decides whether the source is lost.
+
+    A view is a place from which requests are sent: Switchback, the target's Connect worker, or the application. In each
+    round every view sends one request.
 
     Attributes:
-        override: the reason in the param `override_source_lost`, else None; `overridden`: whether the run needs the
-            override.
-        window_seconds: how long all looks together took, in seconds.
-        rounds_planned: number of rounds, in each of which every view (place that sends requests) looks once.
-        look_seconds: time limit of one look, in seconds; an answer after more than `slow_seconds` is slow.
+        override: the reason in the param `override_source_lost`; None without this param.
+        overridden: True if the source is not lost, but the run continues because of `override`.
+        window_seconds: how long all rounds together took, in seconds.
+        rounds_planned: planned number of rounds.
+        look_seconds: time limit of one request, in seconds; an answer after more than `slow_seconds` is slow.
     """
 
     state: str
@@ -111,9 +114,10 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
         last_sample_at: time of the flight recorder's last sample, in milliseconds since 1970.
         source_last_seen_at: when the source last answered the flight recorder, in milliseconds since 1970.
         missing: what the assessment could not read or prove, as sentences.
-        earlier_translation: `holes` and `cut` of the planned run that this run continues: records that its
-            translation did not find on the target.
-        translated_ahead: receipt of the positions, if they were translated together with the assessment.
+        earlier_translation: source records that the target lacks, as the planned run found that this run continues:
+            `holes` and `cut` of its translation (`OffsetsTranslated`). {} without such a translation.
+        translated_ahead: receipt of the translated positions, if they were translated together with the assessment;
+            else None.
         copied_anew: source topics whose copy on the target was recreated while the flight recorder ran.
         flowed_back: whether the reverse flow may have mirrored from target to source.
     """
@@ -140,7 +144,12 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
 
 
 class OlderRecordsUnknown(Note, steps=(Step.ASSESS_DATA_LOSS, Step.TRANSLATE_OFFSETS)):
-    """Number of partitions where the target's copies of older source records are unknown; `why`: by partition."""
+    """On some partitions it is unknown which target records are copies of the older source records.
+
+    Attributes:
+        older_records_unknown: number of these partitions.
+        why: the reason by partition, for at most ten of these partitions.
+    """
 
     older_records_unknown: int
     why: Mapping[str, str]

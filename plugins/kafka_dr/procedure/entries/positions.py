@@ -18,13 +18,14 @@ class OffsetsTranslated(StepOutcome, steps=(Step.TRANSLATE_OFFSETS,)):
     """Figures of the translation; `translation`: receipt of the file with one row per position.
 
     Attributes:
-        made_by: the step that translated.
+        made_by: the step that translated: translate_offsets, or assess_data_loss ahead of it.
         classes: number of positions by translation class.
         mirror_maker_missing: number of positions for which MirrorMaker 2 has no checkpoint.
         records_read: number of records read by Spark, by side (source, target).
-        holes, cut: ranges of source records that the target lacks.
-        bound: most records that a group reads again on one partition, None if unknown; `mirror_maker_bound`: the same
-            if the group began at MirrorMaker 2's checkpoint.
+        holes: ranges of source records that are missing on the target.
+        cut: ranges of source records whose copies the target's retention has deleted.
+        bound: most records that a group reads again on one partition; None if unknown.
+        mirror_maker_bound: the same number if each group began at MirrorMaker 2's checkpoint.
         may_have_moved: number of positions whose group may have committed later positions after the sample.
     """
 
@@ -87,7 +88,7 @@ class TargetToOpen(Intent, steps=(Step.OPEN_TARGET,)):
     """The point of no return: DENY entries about to be removed from the target.
 
     Attributes:
-        looked_at_entry: sequence number of the newest journal entry before the rechecks.
+        looked_at_entry: sequence number of the newest journal entry before open_target made its last checks.
     """
 
     removes_acl_entries: Sequence[AclEntry]
@@ -155,9 +156,8 @@ class PositionsRestored(StepOutcome, steps=(Step.RESTORE_POSITIONS,)):
     Attributes:
         written: number of positions restored; `deleted`: number of groups deleted.
         already: number of positions that had the old value already.
-        changed_since: number of positions not restored, because another writer changed these positions after that
-            commit; `changed_since_planned`: by group, number of positions that changed after the
-            restore was planned.
+        changed_since: number of positions not restored, because another writer changed them after that commit.
+        changed_since_planned: by group, number of positions that another writer changed after the restore was planned.
     """
 
     approval: Approval | None

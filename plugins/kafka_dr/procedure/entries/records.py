@@ -88,7 +88,13 @@ class SourceToFence:
 
 @dataclass(frozen=True)
 class SourceVerdict:
-    """The source's state, judged by all views (places that send it requests); `views`: results of each view."""
+    """The source's state, as judged from the answers to all requests.
+
+    Attributes:
+        rounds: number of rounds, in each of which every view sent one request.
+        views: results by view: by the place from which requests were sent (Switchback, the target's Connect worker, the
+            application).
+    """
 
     state: str
     rounds: int
@@ -205,8 +211,10 @@ class ApprovedPlan:
         opening: DENY ACL entries that open_target will remove from the target, as text.
         deadlines: limits in seconds, by name.
         fence: ACL entries that will fence the source, as text.
-        copies: source topics that are copies of target topics under prefixed names -> the target topics.
-        inventory: figures of the loss, in an unplanned failover; `loss`: one row of loss per partition.
+        copies: source topic -> target topic, for each source topic that is a copy of a target topic under a prefixed
+            name.
+        inventory: figures of the loss, in an unplanned failover; else {}.
+        loss: rows with ranges of lost records by partition, in an unplanned failover; else ().
     """
 
     source: str

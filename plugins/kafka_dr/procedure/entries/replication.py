@@ -59,7 +59,7 @@ class OffsetsToSeed(Intent, steps=(Step.SEED_REVERSE_REPLICATION, Step.SEED_FLOW
 
 
 class ReverseFlowSeeded(StepOutcome, steps=(Step.SEED_REVERSE_REPLICATION,)):
-    """The reverse flow was seeded, unless `why_not` says why not.
+    """The reverse flow was seeded; if not, `why_not` has the reason.
 
     Attributes:
         seeded: number of seeded partitions; `seeds`: receipt of their offsets.
@@ -94,14 +94,20 @@ class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
 
 
 class EndsNoted(Note, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
-    """Receipt of log ends from before a flow first wrote to the logs; `all_noted`: no existing log is left out."""
+    """Log ends of the partitions to which a flow is about to write for the first time.
+
+    Attributes:
+        ends_before: receipt of the log ends.
+        all_noted: True if each partition that the receipt lacks was created later. In older journal entries False:
+            the receipt may lack partitions that existed.
+    """
 
     ends_before: Receipt
     all_noted: bool = False
 
 
 class FlowStarted(StepOutcome, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
-    """The flow runs, and its first copies were compared unless `note` says why not.
+    """The flow runs, and its first copies were compared with their originals; if not, `note` has the reason.
 
     Attributes:
         started: False if the run's params do not ask for the flow, or the topology has no such flow.

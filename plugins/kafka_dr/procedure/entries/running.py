@@ -49,10 +49,12 @@ class LeaseTaken(StepOutcome, steps=(Step.OPEN_PROCEDURE,)):
 
 
 class LeasePassed(Note, steps=(Step.OPEN_PROCEDURE,)):
-    """A planned run's lease passed to the unplanned run `continued_by`; None: the planned run got its lease back.
+    """A planned run's lease passed to an unplanned run that continues the planned run, or came back from there.
 
     Attributes:
-        given_back_by: the unplanned run that gave the lease back, and `outcome`, how that run ended.
+        continued_by: id of the unplanned run that got the lease; None if the planned run got its lease back.
+        given_back_by: id of the unplanned run that gave the lease back; None if `continued_by` is set.
+        outcome: how the unplanned run that gave the lease back ended; None if `continued_by` is set.
     """
 
     continued_by: str | None

@@ -13,13 +13,14 @@ class StrandedRecordsFound(StepOutcome, steps=(Step.FIND_STRANDED_RECORDS,)):
     """Records of the returned cluster that were never replicated, and their export.
 
     Attributes:
-        topics: counts per topic; `records` to `inexact` are the sums of these counts over all topics.
+        topics: counts per topic. The fields from `records` to `inexact` are sums over all topics, with the meanings
+            that they have in `StrandedTopic`.
         compacted: topics of `topics` that are compacted on one of the clusters.
         records_to_copy: number of offsets that the flow back will copy; None if unknown.
         after: the procedure that moved clients away from the returned cluster.
         frontier: receipt of the offsets, by partition, where the replicated part of each log ends.
         returned_ends: receipt of the returned cluster's log ends at the search.
-        gone: topics whose old log on the returned cluster an earlier run has deleted.
+        gone: topics whose log on the returned cluster an earlier run has deleted.
     """
 
     after: str
@@ -92,8 +93,8 @@ class ReplayBegun(Note, steps=(Step.RECONCILE_STRANDED_RECORDS,)):
     """A process begins to replay the export of the procedure `replaying`.
 
     Attributes:
-        ends_before: receipt of the new primary's log ends before the first record is written, by partition to which the
-            replay writes; partitions that an earlier note has are left out.
+        ends_before: receipt of the new primary's log ends, by partition to which the replay writes, from before the
+            replay's first record there. A partition that an earlier note lists is left out; None if all are left out.
     """
 
     replaying: str
