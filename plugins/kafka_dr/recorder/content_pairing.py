@@ -132,10 +132,15 @@ class Pairing:
         newest: Mapping[TopicPartition, NewestRecords],
         ends_at: float,
     ) -> dict[TopicPartition, OwnPair]:
-        """Return the pairs found, by source partition.
+        """Search the source for the originals of the target's newest records; return the pairs by source partition.
 
         The source's log ends are read after the target's newest records, so the originals of these records lie below
         the log ends.
+
+        Args:
+            states: state of each source partition on both clusters.
+            newest: the target's newest record, by source partition.
+            ends_at: when the search must end, in monotonic seconds.
         """
         ends = self._access.source.ends(list(newest), self._access.source_records.isolation, ASK_SECONDS)
         share = max(_LEAST_SHARE, _MOST_RECORDS // len(newest))

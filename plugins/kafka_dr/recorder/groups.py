@@ -63,8 +63,8 @@ class Groups:
     def _read_commit_ends(self, source: Side) -> dict[int, int]:
         """Return the log ends of the source's __consumer_offsets by partition number; {} if the source refuses them.
 
-        With these log ends the recorder reads the positions of only those groups whose partition of __consumer_offsets
-        has grown. Without them it reads the positions of every group.
+        With these log ends only the positions of new groups, and of groups whose partition of __consumer_offsets has
+        grown, are read. Without them the positions of every group are read.
         """
         commits = source.topics.get(COMMITS_TOPIC)
         partitions = [TopicPartition(COMMITS_TOPIC, p) for p in commits.partitions] if commits else []

@@ -244,7 +244,12 @@ def _since_recreation(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _recreated_at(rows: pd.DataFrame, column: str) -> dict[str, int]:
-    """Return by topic when a recreated topic was first sampled with its newest id, in milliseconds since 1970."""
+    """Return by topic when a recreated topic was first sampled with its newest id, in milliseconds since 1970.
+
+    Args:
+        rows: rows of samples, oldest first.
+        column: the column with the topic ids: `topic_id` for the source's topics, `target_topic_id` for the target's.
+    """
     with_id = rows[(rows["kind"] == Kind.PARTITION.value) & rows[column].notna()]
     previous_id = with_id.groupby("topic")[column].shift()
     changed = with_id[previous_id.notna() & (previous_id != with_id[column])]
@@ -252,7 +257,14 @@ def _recreated_at(rows: pd.DataFrame, column: str) -> dict[str, int]:
 
 
 def _newest_partitions(partition_rows: pd.DataFrame, source_at: int | None) -> pd.DataFrame:
-    """Return one row per partition, as of the source's last answer: rows are written only when a value changed."""
+    """Return one row per partition with its values when the source last answered.
+
+    The newest row of a partition may be older than this answer, because rows are written only when a value changes.
+
+    Args:
+        partition_rows: rows of partitions, oldest first.
+        source_at: when the source last answered, in milliseconds since 1970; None if never.
+    """
     newest = partition_rows[partition_rows["source_end"].notna()].drop_duplicates(PARTITION, keep="last")
     names = [*PARTITION, "target_topic", "topic_id", "target_topic_id", "source_start", "source_end", "replicated"]
     return newest[names].assign(sampled_at=pd.array([source_at] * len(newest), "Int64"))
@@ -283,6 +295,11 @@ def _floors(partition_rows: pd.DataFrame, source_at: int | None, flowed_back_at:
 
     Earlier samples are no floors: source records that the reverse flow wrote at or above the source's log end may be
     copies of target records below the target's log end.
+
+    Args:
+        partition_rows: rows of partitions, oldest first.
+        source_at: when the source last answered, in milliseconds since 1970; None if never.
+        flowed_back_at: when the reverse flow may last have mirrored, in milliseconds since 1970; -1 if never.
     """
     names = [*PARTITION, "source_end", "target_end", "replicated", "sampled_at"]
     # Rows are written on change only: a partition without a later row had the same values at the source's last answer.
@@ -301,7 +318,13 @@ def _floors(partition_rows: pd.DataFrame, source_at: int | None, flowed_back_at:
 
 
 def _positions(rows: pd.DataFrame, groups: pd.DataFrame, groups_at: int | None) -> pd.DataFrame:
-    """Return one row per group and partition with the newest position; deleted positions and groups are left out."""
+    """Return one row per group and partition with the newest position; deleted positions and groups are left out.
+
+    Args:
+        rows: rows of positions, oldest first.
+        groups: rows of groups, oldest first.
+        groups_at: when groups and positions were last read, in milliseconds since 1970; None if never as a whole.
+    """
     newest = rows.drop_duplicates(["group", *PARTITION], keep="last")
     deleted_at = (
         newest["group"].map(groups[groups["state"] == "Gone"].groupby("group")["at"].max().to_dict()).fillna(-1)

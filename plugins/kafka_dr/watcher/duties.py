@@ -108,10 +108,11 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 
 
 def tell_producers(procedure: Run) -> None:
-    """Record in the journal the last producers on the old source's partitions that got most records after the failover.
+    """Record in the journal the last producers on those partitions of the old source that got most late records.
 
-    Nothing is recorded if no client wrote to the old source, or if the topology has no `kafka_tools`. The brokers take
-    seconds to answer, so this function is called only after the fence is proven and MirrorMaker 2 is stopped.
+    Late records are records that the old source accepted after its clients had left. Nothing is recorded if none exist,
+    or if the topology has no `kafka_tools`. Brokers take seconds to answer, so this function is called only after the
+    source is fenced and MirrorMaker 2 is stopped.
     """
     outcomes = facts_in(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
     of_procedure = [fact for fact in outcomes if fact.procedure_id == procedure.id]
@@ -121,7 +122,7 @@ def tell_producers(procedure: Run) -> None:
 
 
 def stop_replication(procedure: Run, answers: bool) -> dict[str, str]:
-    """Stop the flow from the old source and the flow to the old source.
+    """Stop the flow from the old source, and the flow to the old source.
 
     Under default naming only the flow from the old source is stopped: topic prefixes prevent that records are copied in
     a circle.

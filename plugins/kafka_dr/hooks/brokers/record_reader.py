@@ -209,7 +209,7 @@ class RecordReader:
             self._release(consumer, completed)
 
     def _take_client(self) -> Consumer:
-        """Take the idle client, or create one."""
+        """Return the client that an earlier read has stored, and store it no longer; without one, a new client."""
         client, self._idle_client = self._idle_client, None
         if client is not None:
             return client

@@ -192,7 +192,13 @@ class RecordReplay:
             self._fatal = error
 
     def _repeat_until(self, call: Callable[[float], object], what: str, ends_at: float) -> None:
-        """Repeat a call until it succeeds; raise if an error is not retriable, or at `ends_at` (monotonic seconds)."""
+        """Repeat a call until it succeeds; an error that is not retriable, or the error at the deadline, is raised.
+
+        Args:
+            call: the call; its argument is the time left, in seconds.
+            what: the call, for the error's message.
+            ends_at: the deadline, in monotonic seconds.
+        """
         while True:
             try:
                 call(max(0.1, ends_at - time.monotonic()))
@@ -213,7 +219,7 @@ class RecordReplay:
                 self.close()
 
     def _fatal_error(self) -> KafkaError | None:
-        """Return the client's fatal error, which the client reports by callback or exception; None without one."""
+        """Return the client's fatal error, whether it arrived in a callback or as an exception; None without one."""
         try:
             if self._producer is not None:
                 self._producer.poll(0)

@@ -160,7 +160,9 @@ class ReplayProcess:
 
 
 def serve_requests(given: IO[bytes], answers: IO[bytes]) -> None:
-    """Run the child process: serve requests in order until the pipe closes; a complete request is still served.
+    """Run the child process: serve requests in order until the pipe closes.
+
+    A request that arrived as a whole before the pipe closed is still served.
 
     Args:
         given: pickled messages: first the arguments of `RecordReplay`, then one message per request.

@@ -268,7 +268,7 @@ class MirrorMaker:
         expected: dict[str, dict[TopicPartition, int | None]],
         timeout: float,
     ) -> ConnectorOffsets:
-        """Write changes of offsets until they are read back, or time is up; return the offsets read last.
+        """Write changes of offsets until all stored offsets are as `expected`, or time is up; return those read last.
 
         After a write that the worker did not accept (no answer, a rebalance, a 5xx), the offsets are read before the
         next write.
@@ -322,14 +322,10 @@ class MirrorMaker:
         return status
 
     def _request_state(self, name: str, verb: str, timeout: float) -> HttpAnswer:
-        """Send one request for a state and return the answer, also if a second request may succeed.
+        """Send one request (`verb`: stop, pause or resume) for a connector, and return the answer.
 
-        Any other failure, such as a 404 for a connector that does not exist, is raised as ConnectUnavailable.
-
-        Args:
-            name: the connector's name.
-            verb: the request, as in the REST API's path: stop, pause or resume.
-            timeout: seconds to wait for the answer.
+        A failure that a second request would also meet, such as a 404 for a connector that does not exist, is raised as
+        ConnectUnavailable; any other failure is returned.
         """
         answer = self._endpoint.attempt("PUT", f"{_path(name)}/{verb}", timeout=max(1.0, timeout))
         if not answer.ok and not _is_transient(answer):
@@ -365,7 +361,10 @@ def _path(name: str) -> str:
 
 
 def _is_transient(answer: HttpAnswer) -> bool:
-    """Whether a second request may succeed. A 404 with JSON: no such connector; any other 404: a starting worker."""
+    """Whether a second request may succeed: after no answer, a 409, a 5xx, or a starting worker's 404.
+
+    The 404 of a starting worker has no JSON object. A 404 with a JSON object means that no such connector exists.
+    """
     starting = answer.status == 404 and not isinstance(answer.body, dict)
     return answer.status in (0, 409) or answer.status >= 500 or starting
 
@@ -386,7 +385,10 @@ def _differences(
     expected: Mapping[str, Mapping[TopicPartition, int | None]],
     stored: Mapping[str, Mapping[TopicPartition, int | None]],
 ) -> list[str]:
-    """Return, as text, the partitions of all aliases whose stored and expected offsets differ; None equals missing."""
+    """Return a text for each source alias and partition whose stored and expected offsets differ.
+
+    A missing partition equals a partition with the offset None.
+    """
     keys = sorted(
         {(alias, tp) for by_alias in (expected, stored) for alias, offsets in by_alias.items() for tp in offsets}
     )

@@ -95,7 +95,7 @@ class Database:
     def write(self, work: Callable[[Connection], _T]) -> _T:
         """Call `work` in one writing transaction and return its result; on return the data are on disk.
 
-        If another writer wins a race, the transaction is rolled back and `work` is called again (SQLite).
+        On SQLite, if another writer was first, the transaction is rolled back and `work` is called again.
         """
         with self._translated("writable"):
             return self._writing(work)

@@ -113,8 +113,8 @@ class ConsumersDrained(StepOutcome, steps=(Step.DRAIN_CONSUMERS,)):
 class AcceptedRecords:
     """Records that a source accepted after its clients had left.
 
-    The records lie between the log ends that the loss assessment recorded (known ends) and the log ends behind the
-    fence.
+    The records lie between the log ends that the loss assessment recorded, called known ends, and the log ends after
+    the fence was set.
 
     Attributes:
         accepted: receipt of the offset ranges, one per partition.
@@ -124,8 +124,8 @@ class AcceptedRecords:
         logs_shorter_than_known: partitions whose log end is below the known end, as text; at most ten.
         newest_records: newest records of the largest ranges, as text.
         may_have_written: principals with the right to write; no record names its writer.
-        ends_at_fence: receipt of the log ends behind the fence.
-        known_ends_problem: why the known ends could not be read, in which case all records of the log count; None if
+        ends_at_fence: receipt of the log ends after the fence was set.
+        known_ends_problem: why the known ends could not be read; all records of the log are then in the ranges. None if
             the known ends could be read.
     """
 
@@ -189,7 +189,7 @@ class ReturnedClusterFenced(StepOutcome, steps=(Step.FENCE_RETURNED_CLUSTER,)):
         topics: number of fenced topics; `groups`: number of groups whose reads are refused.
         groups_active: groups that still have members on the returned cluster.
         stopped: state by connector, or in dedicated mode by flow, after the request to stop.
-        disarmed: procedures whose armed fences of this cluster ended with this fence.
+        disarmed: ids of procedures that had armed a fence of this cluster; this fence replaces their fences.
         still_partitions: number of partitions with stable log ends; None if the flow back runs, which writes to the
             returned cluster.
     """

@@ -165,8 +165,8 @@ class EarlyTranslation(Receipt):
     """Receipt of positions that assess_data_loss already translated, and the summary of that translation.
 
     Attributes:
-        copies: per partition of a prefixed copy: topic, partition, log end of the copy, log start and log end of the
-            original.
+        copies: one list per partition of a source topic that is a copy of a target topic under a prefixed name: topic,
+            partition, log end of the copy, then log start and log end of the original on the target.
     """
 
     digest: str
