@@ -101,7 +101,10 @@ class LeaseAuthority:
             return False
 
     def take_new_epoch(self) -> None:
-        """Take a new epoch for this process; older processes of the procedure (orphaned, frozen) can no longer act."""
+        """Take a new epoch for this process, so that older processes of the procedure can no longer act.
+
+        An older process may still exist, for example frozen, or orphaned by its worker.
+        """
         self.hold()
         self.epoch = self._journal.take_lease(self.pair, self.holder, renew=True)
 
@@ -135,7 +138,10 @@ class LeaseAuthority:
 
 
 class WithoutUndo:
-    """The right to act on the target: a late act is never undone, because a rollback concerns the source."""
+    """The right to act on the target.
+
+    A change of the target, made after the right was lost, is never undone, because a rollback concerns the source.
+    """
 
     def __init__(self, authority: Authority) -> None:
         self.hold, self.write = authority.hold, authority.write

@@ -111,13 +111,16 @@ class Systems:
 
     @cached_property
     def source_probe(self) -> SourceProbe | None:
-        """Client of the application's source probe (does it reach the source?); None if the topology names none."""
+        """Client of the source probe, which asks the application whether it reaches the source.
+
+        None if the topology names no source probe.
+        """
         hook = self.topology.source_probe
         return None if hook is None else SourceProbe(*self._login(hook.connection))
 
     @cached_property
     def fence_hook(self) -> FenceHook | None:
-        """Client of the fence hook, which fences a cluster by other means than ACLs; None if the topology has none."""
+        """Client of the fence hook, which fences a cluster without ACLs; None if the topology names no fence hook."""
         hook = self.topology.fence_hook
         return None if hook is None else FenceHook(*self._login(hook.connection))
 

@@ -42,7 +42,7 @@ class CloseTarget:
 
 @dataclass(frozen=True)
 class RemoveFence:
-    """Remove the ACL entries that were added to a cluster as a fence; if `cluster` is None, to the source."""
+    """Remove the ACL entries that were added to the cluster `cluster` as a fence; None means the source."""
 
     entries: tuple[AclEntry, ...]
     cluster: str | None = None

@@ -70,7 +70,7 @@ class Pairing:
         self._queued: set[TopicPartition] = set()
 
     def owe(self, changed: Iterable[TopicPartition]) -> None:
-        """Queue changed source partitions for a search; each stays queued until a search has read it to its end."""
+        """Queue changed source partitions for a search; a partition stays queued until a search has read its end."""
         self._queued.update(changed)
 
     def write(self, rows: RecorderRows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:

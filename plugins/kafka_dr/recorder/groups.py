@@ -38,7 +38,9 @@ class Groups:
         self._whole_is_due = True
 
     def write(self, rows: RecorderRows, source: Side, selects: Callable[[str], bool]) -> str:
-        """Write changed states and positions, or all of them if a whole listing is due; return `WHOLE` or `CHANGED`.
+        """Write changed states and positions, or all of them if a whole listing is due.
+
+        Return `WHOLE` if all were written, `CHANGED` if only changes were written.
 
         Args:
             rows: the sample's rows, to which rows are added.

@@ -39,7 +39,7 @@ class Statement(NamedTuple):
 
 
 class MirrorTopics:
-    """Reads a flow's offset syncs and checkpoints; each sample begins at the offsets where the last one stopped."""
+    """Reads a flow's offset syncs and checkpoints; each sample begins at the offsets where the last sample stopped."""
 
     def __init__(
         self, flow: Flow, naming: Naming, access: Access, read_before: Callable[[], Mapping[RowPlace, int]]

@@ -265,7 +265,7 @@ class Looker:
             self._problems += self._mirror_topics.write_checkpoints(rows, target)
 
     def _write_groups(self, rows: RecorderRows, source: Side, whole: bool) -> str | None:
-        """Write groups and positions; return `WHOLE` or `CHANGED`, None if groups were not read.
+        """Write groups and positions; return `WHOLE` (all) or `CHANGED` (changes only); None if groups were not read.
 
         Groups are not requested if the source has not answered in this sample.
 

@@ -210,7 +210,7 @@ class RequestWindow:
             self.now = self.limit
 
     def is_empty(self) -> None:
-        """Learn that no request is in flight; call `drained` if a request has failed since its last call."""
+        """Learn that no request is in flight; after a failed request, call `drained` once."""
         if self.draining:
             self.draining = False
             self._drained()

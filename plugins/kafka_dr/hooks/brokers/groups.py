@@ -111,8 +111,8 @@ class ClusterGroups(ClusterConnection):
     ) -> dict[str, dict[TopicPartition, str]]:
         """Commit positions of many groups, in requests of at most 5,000 partitions.
 
-        After a transient refusal (the coordinator moves, loads or does not answer) the request is sent again, with
-        growing pauses; every other refusal is final. No refusal raises an error: each partition has its own outcome.
+        If the coordinator moves, loads or does not answer, the request is sent again, with growing pauses; every other
+        refusal is final. No refusal raises an error: each partition has its own outcome.
 
         Args:
             commits: groups with their positions; may be a generator. Plain offsets carry no metadata.
@@ -120,7 +120,8 @@ class ClusterGroups(ClusterConnection):
             timeout: seconds for all groups together; positions not sent by then have the outcome `_TIMED_OUT`.
 
         Returns:
-            Per group and partition: `OK`, `GROUP_IS_ACTIVE` (members, or a rebalance), or Kafka's name of the error.
+            Per group and partition: `OK`, Kafka's name of the error, or `GROUP_IS_ACTIVE`: the group has members or
+            rebalances.
         """
         results: dict[str, dict[TopicPartition, str]] = {}
 

@@ -235,7 +235,12 @@ class RecordReader:
         self._known_topics |= topics
 
     def _release(self, consumer: Consumer, completed: bool) -> None:
-        """Store the client for the next read if `keeps_client` and this read was completed; else close the client."""
+        """Store the client for the next read, or close the client.
+
+        Args:
+            consumer: the client.
+            completed: whether all spans were read to their ends. If False, or without `keeps_client`, it is closed.
+        """
         if not (completed and self._keeps_client and self._idle_client is None):
             consumer.close()
             return
@@ -283,9 +288,16 @@ class RecordReader:
         unfinished: dict[TopicPartition, OffsetSpan],
         given_up: dict[TopicPartition, str] | None,
     ) -> str:
-        """Handle a message that is an error; return a transient error as text, else an empty text.
+        """Handle an error that the consumer delivered in place of a message.
 
-        The error "end of partition" finishes its partition. Any other error is stored in `given_up`, or raised.
+        A transient error is returned as text. Otherwise "" is returned: the error "end of partition" ends the read of
+        its partition, and any other error is stored in `given_up`, or raised if `given_up` is None.
+
+        Args:
+            message: has topic and partition of the error.
+            error: the error.
+            unfinished: the spans that are still to be read; finished and given up partitions are removed.
+            given_up: gets the reason by partition, as in `scan`.
         """
         tp = TopicPartition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:

@@ -169,7 +169,12 @@ class ClusterTopics(ClusterConnection):
     def _offsets(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: str, timeout: float
     ) -> dict[TopicPartition, int]:
-        """Return the offset that `spec` means (log start or end) by partition, asking again after transient errors."""
+        """Return the log start or log end by partition; after transient errors, request it again.
+
+        Args:
+            spec: which offset: log start or log end.
+            isolation: under read_committed, the last stable offset is returned as the log end.
+        """
         level = {READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED, READ_COMMITTED: IsolationLevel.READ_COMMITTED}[
             isolation
         ]

@@ -62,7 +62,7 @@ class TransactionTool(KafkaTool):
         self._run("forceTerminateTransaction", f"--transactionalId={transactional_id}")
 
     def abort(self, partition: TopicPartition, start_offset: int) -> None:
-        """Abort a transaction on one partition only: for hanging transactions, which no coordinator lists any more."""
+        """Abort a transaction on one partition only: for a hanging transaction, which no coordinator lists."""
         self._run(
             "abort",
             f"--topic={partition.topic}",

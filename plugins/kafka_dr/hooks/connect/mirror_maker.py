@@ -28,7 +28,7 @@ _DEFAULT_ALIAS = "source"
 
 @dataclass(frozen=True)
 class ConnectWorker:
-    """A Connect worker: its version, and the id of the Kafka cluster that holds its internal topics."""
+    """A Connect worker: its version, and the id of the Kafka cluster that holds Connect's internal topics."""
 
     version: str
     kafka_cluster_id: str

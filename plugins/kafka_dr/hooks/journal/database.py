@@ -152,7 +152,7 @@ class SqliteDatabase(Database):
             return work(connection)
 
     def _writing(self, work: Callable[[Connection], _T]) -> _T:
-        """Call `work` in one writing transaction, and again if another writer was first (`_is_lost_race`)."""
+        """Call `work` in one writing transaction; repeat this if another writer was first."""
         return self._repeat(lambda: self._transaction(work))
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:

@@ -134,7 +134,12 @@ def require_held(current: Lease | None, pair: str, procedure_id: str, epoch: int
 
 
 def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
-    """Build the error for a process with an old epoch: a newer process of the same procedure has a newer epoch."""
+    """Build the error for a process that must stop, because a newer process of the same procedure has a newer epoch.
+
+    Args:
+        epoch: the old epoch, of the process that must stop.
+        newer: the newer epoch.
+    """
     return Superseded(
         f"A newer process continues {procedure_id}",
         f"the newer process has epoch {newer}, this process has {epoch}",

@@ -45,7 +45,11 @@ SIGNS = Table(
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One journal entry. `payload` is the parsed JSON; `at` is the time of writing; `hash` covers all other fields."""
+    """One journal entry. `payload` is the parsed JSON; `hash` covers all other fields.
+
+    Attributes:
+        at: the time of writing, in UTC.
+    """
 
     sequence: int
     procedure_id: str
@@ -75,8 +79,10 @@ class CoolDown:
     """A time in which no other procedure can take a pair of clusters, after a procedure has ended.
 
     Attributes:
-        procedure_id: the procedure that ended; `outcome` and `ended_at` are its outcome and the time of its end.
-        ends_at: end of the cool-down; both times are in UTC.
+        procedure_id: the procedure that ended.
+        outcome: the outcome of this procedure.
+        ended_at: end of this procedure, in UTC; the cool-down begins.
+        ends_at: end of the cool-down, in UTC.
     """
 
     procedure_id: str
@@ -86,7 +92,11 @@ class CoolDown:
 
 
 def refuse_unkept(table: Table, **names: str) -> None:
-    """Raise BadInput for a name (by column) that SQLite or PostgreSQL would not store unchanged."""
+    """Raise BadInput for a name that SQLite or PostgreSQL would not store unchanged.
+
+    Args:
+        names: column of `table` -> the name to be stored in the column.
+    """
     for column, name in names.items():
         longest, text = table.c[column].type.length, str(name)  # type: ignore[attr-defined]
         if len(text) > longest:

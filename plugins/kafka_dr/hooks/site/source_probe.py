@@ -48,7 +48,10 @@ class SourceProbe:
         return f"SourceProbe({self._endpoint.base_url!r})"
 
     def view(self, timeout: float = 5.0) -> ApplicationsView:
-        """Return the application's present report, by one request: the caller asks several times in any case."""
+        """Send one request and return the application's present report.
+
+        A failed request is not repeated, because the caller sends several requests and needs each result.
+        """
         return self._parse(self._endpoint.call("GET", "/source", timeout=timeout))
 
     def shown(self, detail: Any) -> str:

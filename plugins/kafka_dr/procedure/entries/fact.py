@@ -119,7 +119,11 @@ class Note(Fact, kind=Entry.NOTE):
 
 
 class WatchedFact(Fact):
-    """A fact that the watcher may write, too; then `procedure_id` names the procedure whose source is watched."""
+    """A fact that the watcher may write, too.
+
+    Attributes:
+        procedure_id: in an entry of the watcher, the procedure whose old source is watched; None in other entries.
+    """
 
     procedure_id: OrAbsent[str] = None
 
@@ -172,7 +176,7 @@ def read_entry(step: str, kind: str, payload: Any) -> Fact:
 
 
 def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
-    """Yield each entry that holds a fact of a class (or of a subclass) with its fact, in the order of the entries."""
+    """Yield each entry that holds a fact of the class `fact`, or of a subclass, with its fact; the order stays."""
     for entry in entries:
         shape = shape_of(entry.step, entry.kind, entry.payload)
         if shape is not None and issubclass(shape, fact):
@@ -180,10 +184,10 @@ def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
 
 
 def facts_in(entries: Iterable[Line], fact: type[F]) -> list[F]:
-    """Return the facts of a class (or of a subclass) that the entries hold, in the order of the entries."""
+    """Return the facts of the class `fact`, or of a subclass, that the entries hold, in the order of the entries."""
     return [instance for _, instance in facts_of(entries, fact)]
 
 
 def newest_fact(entries: Iterable[Line], fact: type[F]) -> F | None:
-    """Return the last fact of a class (or of a subclass) that the entries hold; None if no entry holds one."""
+    """Return the last fact of the class `fact`, or of a subclass, that the entries hold; None without such a fact."""
     return next(iter(facts_in(reversed(list(entries)), fact)), None)

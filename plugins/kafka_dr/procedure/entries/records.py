@@ -52,11 +52,14 @@ class SkippedCoolDown:
 
 @dataclass(frozen=True)
 class DrainHookAnswer:
-    """Answer of the application's drain hook to a request to stop clients (`asked`) or to resume them (`told`).
+    """Answer of the application's drain hook to a request to stop or to resume clients.
 
     Attributes:
+        asked: in an answer to a request to stop, whether the request was sent; else None.
+        told: in an answer to a request to resume, whether the request was sent; else None.
         answered: False if the hook failed; None if there is no hook.
-        producers_running, consumers_running: number of clients that still ran, as the hook reports.
+        producers_running, consumers_running: number of clients that ran, as the hook reports; None without an answer.
+        error: why the hook failed; None if it answered.
     """
 
     asked: OrAbsent[bool] = None
@@ -69,7 +72,13 @@ class DrainHookAnswer:
 
 @dataclass(frozen=True)
 class FenceHookAnswer:
-    """Answer of the fence hook: whether it fences the source, and by which means (`by`)."""
+    """Answer of the fence hook: whether it fences the source.
+
+    Attributes:
+        by: by which means the hook fences, in words; empty without an answer.
+        detail: any further information of the hook.
+        error: why the hook gave no answer; None if it answered.
+    """
 
     fenced: bool
     by: str

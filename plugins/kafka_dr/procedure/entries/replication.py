@@ -127,7 +127,13 @@ class SourceEndsNoted(Note, steps=(Step.WAIT_FOR_CATCH_UP,)):
 
 
 class FlowBackCaughtUp(StepOutcome, steps=(Step.WAIT_FOR_CATCH_UP,)):
-    """The flow back has copied all records that the new primary had `behind_seconds` ago, within `allowed_seconds`."""
+    """The flow back has caught up with the new primary.
+
+    Attributes:
+        partitions: number of partitions that were compared.
+        behind_seconds: how many seconds ago the log ends were read up to which all records are copied.
+        allowed_seconds: the largest `behind_seconds` with which the flow back counts as caught up.
+    """
 
     partitions: int
     behind_seconds: float
