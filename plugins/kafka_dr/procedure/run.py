@@ -107,7 +107,7 @@ class Run:
 
     @cached_property
     def reverse_flow(self) -> Flow | None:
-        """The flow from target to source; None if the topology has none."""
+        """The flow from target to source; None if the topology has no such flow."""
         return self.topology.find_flow(self.request.target, self.request.source)
 
     @property

@@ -105,7 +105,7 @@ class StrandedRecordsReconciled(StepOutcome, steps=(Step.RECONCILE_STRANDED_RECO
     """What became of the stranded records, in numbers of records.
 
     Attributes:
-        quarantined: written to quarantine topics instead of their own.
+        quarantined: written to quarantine topics, and not to the topics from which they come.
         overwritten: compacted away, because a later record has the same key.
         overtaken: replayed above a client's record of the same key, whose value the replay undoes.
         uncommitted: not replayed, because the transaction was not committed.
