@@ -1,4 +1,8 @@
-"""Find acknowledged records that are neither on the clients' present cluster nor in an export nor in quarantine."""
+"""Find acknowledged records that are neither on the clients' present cluster nor in an export nor in quarantine.
+
+A replay is a stranded record that the product wrote again on the cluster that clients use. A header of the replay names
+its origin: `cluster/topic/partition/offset`, where a client wrote the stranded record.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,12 @@ class Owed(NamedTuple):
 
 
 def origin_of(cluster: str, place: tuple[str, int], offset: int) -> str:
-    """Return a record's origin, `cluster/topic/partition/offset`, as the header of a replay of this record names it.
+    """Return the origin of a record, `cluster/topic/partition/offset`, as it stands in the header of a replay.
 
-    A replay is a stranded record that the product wrote again on the cluster that clients use.
+    Args:
+        cluster: alias of the cluster to which a client wrote the record.
+        place: topic and partition on that cluster.
+        offset: the record's offset on that cluster.
     """
     return f"{cluster}/{place[0]}/{place[1]}/{offset}"
 
@@ -44,8 +51,9 @@ def unaccounted_records(
 ) -> list[Owed]:
     """Return the acknowledged records that are neither in the logs of cluster `here` nor in an export or quarantine.
 
-    A record that is still at its offset, replayed or exported accounts for itself only; another copy in the logs
-    accounts for any one record of equal content.
+    A record is accounted for if the log still has it at its own offset, if it is exported, or if it has a replay. The
+    other records are compared by content: each remaining copy in the logs, in quarantine or in the export accounts for
+    one record of equal content.
 
     Args:
         owed: acknowledged records in write order.
@@ -75,10 +83,11 @@ def unaccounted_records(
 
 
 def stale_keys(owed: Sequence[Owed], log: Sequence[Held], exported: set[int]) -> list[Owed]:
-    """Return, per key, the latest acknowledged record that no export lists, if the log's latest record is another.
+    """Return the acknowledged records that should be the log's latest record of their key, but are not.
 
-    A key is left out if a later, exported record is the key's latest in the log, or if the key's latest acknowledged
-    record is a tombstone and the log has no record of the key.
+    This is at most one record per key: the latest that no export lists. The log's latest record of the key may also be
+    an exported record that is later than this one. If one of these records is a tombstone, the log may have no record
+    of the key.
 
     Args:
         owed: acknowledged records of a compacted topic, in write order.
@@ -109,7 +118,7 @@ def _find_stale(owed: Sequence[Owed], indexes: Sequence[int], latest: Held | Non
 
 
 def twice_replayed(log: Iterable[Held]) -> dict[str, int]:
-    """Return, by origin, the number of replays in a log; only origins with more than one replay."""
+    """Return the origins that have more than one replay in a log, each with the number of its replays."""
     return {
         origin: count
         for origin, count in Counter(record.origin for record in log if record.origin is not None).items()
@@ -118,5 +127,10 @@ def twice_replayed(log: Iterable[Held]) -> dict[str, int]:
 
 
 def replayed_wrongly(log: Iterable[Held], written: Mapping[str, int]) -> list[Held]:
-    """Return the replays whose content is not that of the record at their origin (`written`: digest by origin)."""
+    """Return a log's replays whose content differs from that of the record at their origin.
+
+    Args:
+        log: the log's records.
+        written: content digests of the records that clients wrote, by origin.
+    """
     return [record for record in log if record.origin is not None and written.get(record.origin) != record.original]

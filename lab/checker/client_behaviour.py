@@ -90,9 +90,10 @@ def absent_positions(
         source: the group's committed positions on the source.
         target: the group's committed positions on the target before any consumer started on the target.
         to_mirrored: maps a source partition to its mirrored partition on the target.
-        local: maps a source partition to the target partition that clients write, where the group must also have
-            position 0; None if clients write to the mirrored partition.
-        before: the group's positions on the target before the client move, which are allowed on local partitions.
+        local: under default naming: maps a source partition to the partition that clients write on the target, where
+            the group must also have a position, 0. None under identity naming.
+        before: the group's positions on the target before the client move. Where clients write, such a position is
+            allowed instead of 0 if it is unchanged. None: the group had no position.
     """
     expected, before = set(map(to_mirrored, source)), before or {}
     findings = [
@@ -125,16 +126,17 @@ def uncalled_positions(
 ) -> list[Finding]:
     """Return a finding per target position on a partition for which the group has no source position.
 
-    Position 0 on a local topic is allowed.
+    Under default naming position 0 is allowed on the topics that clients write on the target.
 
     Args:
         group: the group's id.
         source: the group's committed positions on the source.
         target: the group's committed positions on the target before any consumer started on the target.
         to_mirrored: maps a source partition to its mirrored partition on the target.
-        local: maps a source partition to the target partition that clients write; None if clients write to the mirrored
-            partition.
-        before: the group's positions on the target before the client move, which are allowed if unchanged.
+        local: under default naming: maps a source partition to the partition that clients write on the target. None
+            under identity naming.
+        before: the group's positions on the target before the client move. Such a position is allowed if it is
+            unchanged. None: the group had no position.
     """
     expected, before = set(map(to_mirrored, source)), before or {}
     local_topics = {local(place)[0] for place in source} if local else set()
@@ -171,10 +173,10 @@ def misplaced_positions(
         position: the committed source position.
         target_position: the committed target position.
         start: the target's log start.
-        unread: id of the first skipped record, for the finding.
-        known: the source position below which records count as re-reads; None for the committed source position.
-        bound: allowed number of re-reads, None for any number. With 0 the position must be exact, and MirrorMaker 2's
-            repeats of unread records count as re-reads, too.
+        unread: id of the first skipped record, for the finding; None if the id is unknown.
+        known: records below this source position count as re-reads; None: records below `position`.
+        bound: allowed number of re-reads; None: any number. 0: the position must be exact; only then do MirrorMaker 2's
+            repeats of unread records count as re-reads.
     """
     standing = alignment.standing(position, target_position)
     mismatch = (

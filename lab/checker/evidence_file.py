@@ -109,7 +109,7 @@ def story_findings(
         approver: user who must be among the approvals; None if no approver is expected.
         folder: the evidence's folder; paths in the evidence may be relative to this folder.
         dag_id: the procedure.
-        steps: names of the steps that must have a row.
+        steps: names of the steps that the evidence's field `steps` must list.
     """
     findings = _mismatch_findings(
         evidence, {"outcome": "completed", "dag_id": dag_id, "source": source, "target": target, "loss": []}
@@ -171,7 +171,16 @@ def _plan_findings(evidence: Mapping[str, Any], folder: Path) -> list[Finding]:
 
 
 def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str | None) -> list[Finding]:
-    """Return findings unless a second person approved the plan's digest and, if asked, the translation's."""
+    """Return findings on the answers to the gates approve_data_loss and review_translation.
+
+    The last answer must name the gate's digest, and the starter must not have answered. review_translation needs an
+    answer if its step asked a person, which it must do if the loss has grown.
+
+    Args:
+        evidence: the evidence document.
+        starter: user who started the run.
+        approver: user who must have answered both gates; None: any user except the starter.
+    """
     digests, asked = (
         {"approve_data_loss": evidence["plan_digest"]},
         figures_of(evidence, "review_translation").get("asked"),
@@ -213,7 +222,11 @@ def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str 
 
 
 def _reviewed_digest(evidence: Mapping[str, Any]) -> str | None:
-    """Return the digest that review_translation must approve: of the translation, and of the loss if it has grown."""
+    """Return the digest that an approval at the gate review_translation must name; None if the evidence has none.
+
+    This is the translation's digest. If the loss has grown since approve_data_loss, it is one digest of the translation
+    and of the growth together.
+    """
     translation, growth = figures_of(evidence, "translate_offsets").get("digest"), evidence.get("loss_grown")
     return _digests({"translation": translation, "loss": growth})[-1] if growth else translation
 

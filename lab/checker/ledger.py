@@ -44,7 +44,11 @@ class Names:
         return self._written_on(topic)[1]
 
     def written_on(self, log: Log) -> tuple[str, ...]:
-        """Return the aliases of the clusters on which clients write the records of a log, mirrored records included."""
+        """Return the aliases of the clusters on which clients write the records that are in a log.
+
+        Under identity naming these are both clusters. Under default naming it is one cluster: for a mirrored topic the
+        other cluster, else the log's own cluster.
+        """
         alias, (topic, _) = log
         return self.aliases if self.policy == "identity" else (self._written_on(topic)[0] or alias,)
 
@@ -127,7 +131,7 @@ class Ledger:
         seen_to: by log, the log end after clients had left the log's cluster.
         opened: by log, the boundary of the last client move to the log's cluster.
         repeats: by log, offsets of MirrorMaker 2's repeats that an earlier check already counted.
-        repeated: by log whose topic was recreated as a copy, the count of each content in the original log.
+        repeated: by log whose topic was recreated as a copy: how often the original log has each content, by digest.
         since: by recreated log, the number of the first period whose offsets are valid in the log.
         exported: clients' records that an export lists, as (period, place, offset).
         exported_copies: counts of exported contents that are no client's record at their offset, by application topic
@@ -197,7 +201,7 @@ class Ledger:
                 yield from ((number, period.cluster, record) for record in period.written(place))
 
     def client_records(self, log: Log, until: int | None = None) -> list[TruthRecord]:
-        """Return the records that clients wrote to this log (none mirrored) since its topic was last recreated.
+        """Return the records that clients, not MirrorMaker 2, wrote to a log since its topic was last recreated.
 
         Args:
             until: number of the last period to include; None for all periods.

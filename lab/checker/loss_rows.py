@@ -1,7 +1,8 @@
 """Compute which records of an unreadable source reached the target, and whether loss rows list the rest.
 
-MirrorMaker 2 mirrors a partition in order and skips no record. So if n records have the same content and the target
-has m < n copies, the first m records may have been mirrored (copies may be repeats); the first certainly was.
+MirrorMaker 2 mirrors a partition in order and skips no record. So if several source records have the same content and
+the target has m copies of it, the first record was certainly mirrored, and no record after the first m. The others of
+the first m may have been mirrored: some copies may be MirrorMaker 2's repeats.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class LossRow(NamedTuple):
     possible_to: int | None
 
     def may_lack(self, offset: int) -> bool:
-        """Whether this row lists the record at a source offset as possibly (or certainly) lost."""
+        """Whether this row lists the record at a source offset as lost, certainly or possibly."""
         return self.from_offset <= offset and (self.possible_to is None or offset < self.possible_to)
 
     def surely_lacks(self, offset: int) -> bool:
@@ -48,7 +49,7 @@ def loss_rows(listed: Iterable[Mapping[str, Any]]) -> dict[Place, list[LossRow]]
 
 
 def mirrored_at_most(known: Log, target: Iterable[int]) -> set[int]:
-    """Return the source offsets that may have been mirrored: with m copies of a content, its first m records.
+    """Return the source offsets that may have been mirrored: if a content has m copies, its first m records.
 
     Args:
         known: (offset, digest) of the source's records, in offset order.
@@ -78,10 +79,14 @@ def surely_mirrored(known: Log, target: Iterable[int]) -> set[int]:
 
 
 def unconfirmed_records(history: Sequence[TruthRecord], target: Log) -> list[TruthRecord]:
-    """Return the target's records whose acknowledgement never reached the producer, because the source was lost.
+    """Return the records on the target whose acknowledgement no producer logged, because the source was lost.
 
-    On the source these records fill gaps between acknowledged offsets. On the target these records follow the copy of
-    the record before the gap; their source offset is counted from this record.
+    On the source such records fill gaps between acknowledged offsets. On the target they follow the copy of the record
+    before the gap: their source offsets, which are returned, are counted from that record.
+
+    Args:
+        history: the partition's records that clients logged, with source offsets.
+        target: (offset, digest) of the target's records, in offset order.
     """
     digests = {record.offset: record.digest for record in history}
     offsets_by_digest: dict[int, list[int]] = defaultdict(list)
@@ -103,7 +108,15 @@ def _source_offset(
 ) -> int | None:
     """Return the source offset of a target record; None if it cannot be determined.
 
-    The offset is determined by the record's content, or is the offset after `before`, the preceding record's.
+    If exactly one source record has this content, its offset is returned. Else the offset after `before` is returned:
+    for a content of several source records, if the record at that offset has this content; for an unknown content, if
+    no record is known at that offset.
+
+    Args:
+        digest: content digest of the target record.
+        before: source offset of the preceding target record; None if it is unknown.
+        offsets_by_digest: the known source records: offsets by content digest.
+        digests: the same records: content digest by offset.
     """
     candidates = offsets_by_digest.get(digest, [])
     if len(candidates) == 1:

@@ -17,15 +17,19 @@ Origins = Mapping[int, Sequence[tuple[int, str]]]
 
 
 class Mirroring(NamedTuple):
-    """Offsets of one log's records by kind; a record is extra if the log has more of its content than clients wrote.
+    """Offsets of one log's records by kind; each record has one kind at most.
+
+    If clients wrote a content n times, the log's first n records of this content are regular, and all later ones are
+    extra. A record is too late if it follows a record of a later period.
 
     Args:
-        copied: the first copy of each record that clients wrote on the other cluster.
+        copied: regular records, not too late, whose content clients wrote on the other cluster only.
         looped: extra records whose content clients wrote on this log's cluster only.
-        copied_again: other extra records that follow a record of a later period.
-        late: records that are not extra, but follow a record of a later period, so that a flow mirrored them wrongly.
-        repeats: other extra records, as MirrorMaker 2 writes them after a kill.
-        unknown: records that no client logged as written, for example because their acknowledgement was lost.
+        copied_again: extra records that are too late, and whose content clients wrote on the other cluster.
+        late: regular records that are too late: a flow mirrored them wrongly.
+        repeats: extra records that are neither looped nor too late, as MirrorMaker 2 writes them after a kill.
+        unknown: records that no client logged as written, for example because their acknowledgement was lost; a second
+            record of the same content counts as a repeat.
     """
 
     copied: list[int]
@@ -49,14 +53,15 @@ def mirroring_of(
 ) -> Mirroring:
     """Return the offsets of a log's records by kind.
 
-    A record that clients wrote to this log, and that is neither extra nor late, has no kind.
+    A regular record that is not too late has no kind if clients wrote its content on this log's cluster.
 
     Args:
         log: (offset, digest) of the log's records, without replays of stranded records.
         here: alias of the log's cluster.
         origins: the result of `origins_of`.
-        repeated: for a log whose topic was recreated as a copy, the count of each content in the original log, whose
-            repeats are no extra records of the copy.
+        repeated: for a log whose topic was recreated as a copy: how often the original log has each content, by digest.
+            That many records of a content are regular, because the original log's repeats were copied, too. None for
+            other logs.
     """
     mirroring = Mirroring([], [], [], [], [], [])
     counts: Counter[int] = Counter()

@@ -20,15 +20,15 @@ ANYWHERE = 1 << 63
 def bolder_positions(fuller: Iterable[Row], rows: Iterable[Row], sampled: bool = True) -> list[Finding]:
     """Return a finding for every position with a stronger claim than in the fuller run.
 
-    A claim is stronger if the fuller run does not have the position or refuses it, if the source position is higher, if
-    only this claim is exact, or if its re-reads end at a lower target offset (target position + bound).
+    A claim is stronger if the fuller run lacks or refuses the position, if the source position is higher, or if only
+    this claim is exact. For equal source positions it is also stronger if its re-reads end at a lower target offset;
+    re-reads end at the target position plus the bound.
 
     Args:
         fuller: rows of the file of positions of the run with more recorded data.
         rows: rows of the file of positions of the run with less recorded data.
-        sampled: both runs had samples of a flight recorder, so that a higher target position or a better class is a
-            finding, too. Without samples a target position comes from offset syncs alone and may be higher, if its
-            bound allows for this.
+        sampled: True: both runs had samples of a flight recorder; a higher target position or a better translation
+            class is then a finding, too. False: target positions come from offset syncs alone and may be higher.
     """
     fuller_rows = {_place(row): row for row in fuller}
     return [
@@ -50,7 +50,7 @@ def higher_positions(fuller: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
 
 
 def bolder_losses(fuller: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Return findings on partitions that lose less, or certainly lose more, than in the fuller run's loss rows.
+    """Return findings on loss rows that claim more than the fuller run's: a smaller loss, or more certain loss.
 
     Args:
         fuller: loss rows of the run with more recorded data.
@@ -80,8 +80,8 @@ def bolder_groups(
     Args:
         fuller: groups in the plan of the fuller run.
         groups: groups in the plan of the run with less recorded data.
-        higher: rows whose target position may be higher. Their groups re-read less, so that only `bolder_positions`
-            compares them.
+        higher: rows whose target position may be higher than in the fuller run. Groups with such a row are left out,
+            because a group re-reads less from a higher position; `bolder_positions` compares their rows.
     """
     rereads = {group["group"]: group["rereads"] for group in fuller}
     compared = rereads.keys() - {row["group"] for row in higher}

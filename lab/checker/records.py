@@ -60,9 +60,9 @@ def missing_records(acknowledged: Sequence[TruthRecord], target: Iterable[int]) 
 
 
 def stale_keys(acknowledged: Sequence[TruthRecord], target: Sequence[Held]) -> list[TruthRecord]:
-    """Return, per key of a compacted topic, the latest acknowledged record if it is not the target's latest.
+    """Return, per key of a compacted topic, the latest acknowledged record if the target's latest is another.
 
-    A key whose latest acknowledged record is a tombstone is not returned if the target has no record of the key.
+    If the target has no record of a key, the key's latest acknowledged record is returned unless it is a tombstone.
     """
     # In both mappings later records overwrite earlier ones: the latest record of each key remains.
     target_latest = {target_record.key: target_record for target_record in target}
@@ -108,7 +108,10 @@ def aborted_visible(records: Sequence[TruthRecord], target: Iterable[int]) -> in
 
 
 def merge_known(*logs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return several readings of one log as one list of (offset, digest) in offset order; the last reading wins."""
+    """Return several readings of one log as one list of (offset, digest) in offset order.
+
+    If the readings have different digests at an offset, the digest of the last argument counts.
+    """
     merged: dict[int, int] = {}
     for log in logs:
         merged.update(log)

@@ -59,8 +59,7 @@ class UnplannedCheck:
     def check(self, writes: bool = True) -> CheckResult:
         """Run every check that does not read the source; return all findings (violations) and figures (counts).
 
-        Args:
-            writes: after all other checks, also produce one record to every topic of the target.
+        With `writes` the last check produces one record to every topic of the target.
         """
         self.verdict.add(shape := evidence_file.shape_findings(self.trip.evidence, evidence_file.LOST_FIELDS))
         self._check_topics()
@@ -119,7 +118,10 @@ class UnplannedCheck:
         return [Finding(check, text, None, *at, record.offset) for check, text, record in foreign]
 
     def _present_offsets(self, place: Place, acknowledged: list[TruthRecord]) -> set[int]:
-        """Return the source offsets of records that may be on the target; if compacted, all but `stale_keys`."""
+        """Return the source offsets of records that may be on the target.
+
+        For a compacted topic: of all acknowledged records, except a key's latest if the target's latest is another.
+        """
         if place[0] not in self.seen.compacted:
             return self.seen.at_most_mirrored[place]
         stale = {record.offset for record in stale_keys(acknowledged, self.seen.mirrored(place))}
@@ -176,7 +178,7 @@ class UnplannedCheck:
             self._check_stand(group, place, stands[place], rows.get(place), on_target.get(self.seen.there(place)))
 
     def _may_be_unknown(self, stand: Stand) -> bool:
-        """Whether the position may be in no sample: no recorder ran, or the first commit was just before the loss."""
+        """Whether the position may be unrecorded: no recorder ran, or its first commit was just before the loss."""
         died_at = self.trip.died_at
         return not self.trip.recorded or (
             died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS
@@ -234,7 +236,11 @@ class UnplannedCheck:
         ]
 
     def _approved_beyond_interval(self) -> list[Finding]:
-        """Return a finding per group without consumers with more approved re-reads than one sampling interval has."""
+        """Return a finding per group whose approved bound of re-reads is higher than a sampling interval explains.
+
+        The limit is the most records that were mirrored to one of the group's partitions in one interval. A bound that
+        the plan does not state is a finding, too. Groups with consumers are left out.
+        """
         maxima, clients, source = self.trip.mirrored_in_interval, self.seen.before.clients, self.trip.source
         busy = {group for cluster, group in clients.committed if cluster == source} | {*clients.started_on(source)}
         if not maxima:
@@ -257,8 +263,6 @@ class UnplannedCheck:
             age = (stand.at or 0) - claim.recorded_at if claim.recorded_at and stand.at else 0
             figures["positions_outdated"] += 1
             figures["oldest_outdated_ms"] = max(figures["oldest_outdated_ms"], age)
-
-    # Clients.
 
     def _check_clients(self) -> None:
         before, after, source, target = self.seen.before, self.seen.after, self.trip.source, self.trip.target
@@ -324,8 +328,6 @@ class UnplannedCheck:
         findings += unread_new_records(group, written_at, new, consumed_there.get(written_at, []), end)
         self.verdict.add(findings, **figures, new_records_consumed=sum(offset < end for offset, _ in new))
 
-    # Evidence.
-
     def _check_evidence(self) -> None:
         trip = self.trip
         self.verdict.add(
@@ -351,9 +353,7 @@ class UnplannedCheck:
     def check_returned(self, stranded_folder: Path) -> CheckResult:
         """Compare a list of stranded records with the returned source's logs; return all findings and figures.
 
-        Args:
-            stranded_folder: folder of the list, `stranded/*.parquet`; and optionally of `loss.parquet`, loss rows that
-                were determined again with the source readable.
+        The folder has the list, `stranded/*.parquet`. It may have `loss.parquet`: loss rows computed from the source.
         """
         listed = listed_contents(stranded_folder / "stranded")
         if not (stranded_folder / "stranded").is_dir():

@@ -49,10 +49,11 @@ class Stand(NamedTuple):
     at: int | None = None
 
     def known_as(self, recorded: int | None) -> int:
-        """Return the source position to compare with: `recorded` if from `position` to `at_most`, else `position`.
+        """Return the group's source position, with which the target position is to be compared.
 
         Args:
-            recorded: the source position in the file of positions; None if the file has none.
+            recorded: the source position in the file of positions; None if the file has none. It is returned if it lies
+                from `position` to `at_most`, because the group may have committed it; else `position` is returned.
         """
         return max(self.position, recorded) if recorded is not None and recorded <= self.at_most else self.position
 
@@ -236,7 +237,10 @@ class UnplannedObserved:
 
     @cached_property
     def alignments(self) -> dict[Place, Alignment]:
-        """By source partition, the source's log (without reading the source) paired with the target's by content."""
+        """The source's log and the target's log, paired by content, by source partition.
+
+        The source is not read: its log consists of the records in `known` that may be on the target.
+        """
         return {place: self._align(place) for place in self.places}
 
     def there(self, place: Place) -> Place:

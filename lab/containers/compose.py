@@ -162,7 +162,10 @@ class ContainerLab(Lab):
         self.stack = stack
 
     def adopt(self) -> None:
-        """Copy the lab's record (settings and secrets) from the containers, and replace its addresses by the host's."""
+        """Copy the lab's record (settings and secrets) from the containers into the lab's folder on the host.
+
+        Ports in the copy are those that the stack publishes on the host.
+        """
         inside = LabRecord(**json.loads(self.stack.read_file(KEEPER, Lab(ROOT).record_path)))
         self.save(replace(inside, hosts={}, ports=inside.ports | inside.published, published={}, project=str(PROJECT)))
 

@@ -33,7 +33,7 @@ def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
         settings: NAMING, ISOLATION, DEMO_TOPICS, DEMO_GROUPS and the published ports, from docker-compose.yaml.
 
     Raises:
-        LabError: a setting is invalid, or contradicts the clusters in the volumes.
+        LabError: a setting is invalid, or the clusters in the volumes have another NAMING or ISOLATION.
     """
     _open(lab, settings)
     for alias in ALIASES:
@@ -73,7 +73,7 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
 def _write_databases(lab: Lab) -> None:
     """Write two files that PostgreSQL's first start reads: the superuser's password, and SQL statements.
 
-    The statements create a role and a database of the same name for Airflow, and both for the journal.
+    The statements create two databases, one for Airflow and one for the journal, each with an owner role of its name.
     """
     folder, record = lab.home / "postgres", lab.load()
     if not (folder / "password").exists():

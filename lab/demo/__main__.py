@@ -29,6 +29,10 @@ def run_demo(choices: Choices, kind: type[Demo] = Demo) -> int:
     """Run a demo in a temporary folder, and stop and remove its lab in any case; return the exit code.
 
     The code is 0 if the check passed, 1 after a failure, 2 if the check did not detect the tampering, 130 after Ctrl-C.
+
+    Args:
+        choices: the demo's options.
+        kind: class of the demo to run.
     """
     console = make_console()
     state = Path(tempfile.mkdtemp(prefix="switchback-demo-"))

@@ -65,7 +65,13 @@ class FailbackDemo(Demo):
     def _run_move(
         self, status: Mapping[str, Any], dag_id: str, move: Callable[[], CheckResult]
     ) -> tuple[CheckResult, dict[str, Any], Path]:
-        """Run one client move; return the check's result, the evidence document, and the copied evidence's folder."""
+        """Run one client move; return the check's result, the evidence document, and the copied evidence's folder.
+
+        Args:
+            status: the lab's status document.
+            dag_id: the procedure that `move` runs; this method prints its gates.
+            move: runs and checks the procedure; returns the check's result.
+        """
         with GateWatcher(status["airflow"], dag_id, self._console, self._choices.ask):
             verdict = move()
         folder, evidence = self._rehearsal.evidence()

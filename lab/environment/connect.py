@@ -30,7 +30,13 @@ _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 def connector_name(source: str, target: str, kind: str) -> str:
-    """Return the name of the connector of one kind of the flow `source`->`target`."""
+    """Return the name of a connector of the flow `source`->`target`.
+
+    Args:
+        source: alias of the cluster that the flow reads.
+        target: alias of the cluster to which the flow writes.
+        kind: `source`, `checkpoint` or `heartbeat`.
+    """
     return f"{source}-to-{target}-{kind}"
 
 
@@ -101,7 +107,16 @@ def _created(lab: Lab, worker: str, body: dict[str, Any]) -> bool:
 
 
 def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str, str]:
-    """Return a connector's configuration; in place of the login it has a reference to a file that the worker reads."""
+    """Return the configuration of a connector of the flow `source`->`target`; it contains no secret.
+
+    In place of the login the configuration has a reference to a file that the Connect worker reads.
+
+    Args:
+        lab: the lab.
+        source: alias of the cluster that the flow reads.
+        target: alias of the cluster to which the flow writes.
+        kind: `source`, `checkpoint` or `heartbeat`.
+    """
     record = lab.load()
     return {
         "connector.class": KINDS[kind],

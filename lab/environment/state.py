@@ -43,7 +43,7 @@ class LabRecord:
         spark_workers: number of workers of the standalone Spark cluster; 0: Spark runs inside the task.
         dedicated: MirrorMaker 2 runs in dedicated mode for primary->standby.
         hosts: host of a service, by its name in `ports`; services that are not listed are on 127.0.0.1.
-        published: in the record used inside of containers: ports published on 127.0.0.1, by service; else empty.
+        published: ports published on the host's 127.0.0.1, by service. Only the record that containers read has them.
     """
 
     policy: str
@@ -64,7 +64,11 @@ class LabRecord:
         return f"{self.hosts.get(name, LOOPBACK)}:{self.ports[name]}"
 
     def runs_dedicated(self, worker: str) -> bool:
-        """Whether the cluster `worker` has no Connect worker, because MirrorMaker 2 runs in dedicated mode instead."""
+        """Whether MirrorMaker 2 runs in dedicated mode for the flow to a cluster, so that no Connect worker runs.
+
+        Args:
+            worker: alias of that cluster.
+        """
         return self.dedicated and worker == "standby"
 
 

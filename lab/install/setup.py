@@ -148,7 +148,10 @@ def _apt_install(package: str) -> None:
 
 
 def ensure_packages() -> None:
-    """Install exactly the packages of the lock files into .venv, unless this was done; write their digest last."""
+    """Install exactly the packages of the lock files into .venv, unless this was done for the same lock files.
+
+    The lock files' digest, which is written last, shows this.
+    """
     digest = hashlib.sha256(BUILD_LOCK.read_bytes() + LOCK.read_bytes()).hexdigest()
     done = STAMP.exists() and STAMP.read_text().strip() == digest and (VENV / "bin" / "python").exists()
     _step("packages", done, "installing from requirements.lock into .venv, one to two minutes")

@@ -153,7 +153,7 @@ class Rehearsal:
     def restart_mirror_maker(self, seconds: float = 4.0) -> None:
         """Kill the target's Connect worker with -9 and start it again; under load the target then has repeats.
 
-        Return `seconds` after records are mirrored again.
+        This method waits until records are mirrored again, and then `seconds` longer.
         """
         self.crashed = True
         self.kill(f"connect-{self.target}")
@@ -303,7 +303,8 @@ class Rehearsal:
     def check(self, evidence: Mapping[str, Any], approver: str | None) -> CheckResult:
         """Save the ground truth, check the client move, and return the check's result.
 
-        The check ends with test writes on the clusters. Load and clients must be stopped.
+        The check ends with test writes on the clusters. Load and clients must be stopped. `approver` is the user who
+        answered the gates; None if it does not matter who answered.
         """
         self.truth.save(self.folder / f"truth-{self.seed}.json")
         with without_garbage_collection():
@@ -315,7 +316,7 @@ class Rehearsal:
         return RoundTripCheck(RoundTripObserved(self.make_ledger(), trip, self.status))
 
     def make_ledger(self) -> Ledger:
-        """Return the checker's ledger (`lab.checker.ledger`) of all records so far, with one move to the target."""
+        """Return the checker's ledger (`lab.checker.ledger`): all records from before and after the client move."""
         ledger = Ledger(self.source, Names(ALIASES, self.policy))
         ledger.take_truth(self.truth)
         if self.load:
@@ -325,7 +326,10 @@ class Rehearsal:
         return ledger
 
     def _trip(self, evidence: Mapping[str, Any], approver: str | None, groups: Collection[str], **facts: Any) -> Trip:
-        """Return the client move to check, with the source positions that the workload committed for `groups`."""
+        """Return the client move to check; `facts` are further fields of `Trip`.
+
+        Its field `placed` has the source positions that the workload committed for `groups`.
+        """
         placed: dict[str, dict[Place, int]] = {group: {} for group in groups}
         for group, topic, partition, offset in self.truth.placed():
             if group in placed:

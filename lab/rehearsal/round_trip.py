@@ -40,7 +40,7 @@ class Leaving:
         accident: how the cluster is lost; None for a planned failover.
         kill_mirror_maker: kill MirrorMaker 2 with -9 before a planned failover, so that the target has repeats.
         standby: a planned failover starts the reverse flow at once, so that the new primary has a standby.
-        more: number of records written to each partition of the workload's topics before clients leave; replicated.
+        more: number of records written to each partition of the workload's topics, and mirrored, before clients leave.
         stranded: for an accident only: number of records written to each partition while replication is paused, just
             before the source is lost; as many more are written in transactions that stay open.
         params: further params of the run.
@@ -80,9 +80,9 @@ class Returning:
 
     Args:
         mode: `append` or `recreate`.
-        stranded: decision on stranded records, by topic or expression; None: the run gets no such param.
+        stranded: param `stranded` of the run: decisions by topic or expression; None: the run gets no such param.
         more: number of records written, before the failback, to each partition on the clients' cluster.
-        born: before the failback, create a topic with records and groups on the clients' cluster.
+        born: True: before the failback, create a topic with records and groups on the clients' cluster.
         crashed: MirrorMaker 2 was killed after clients left, so that the logs may have repeats.
     """
 
@@ -100,9 +100,21 @@ class Returning:
 
 
 class RoundTrips(LostSourceRehearsal):
-    """Creates a workload, moves its clients between `source`, their present cluster, and `target`, and checks this.
+    """Creates a workload, moves its clients from one cluster to the other and back, and checks each client move.
+
+    Args:
+        state: folder of a lab that is up.
+        folder: folder for the round trips' files, such as the clients' event logs.
+        seed: seed of topics, records and groups.
+        rate: records per second of the load, whose producers ignore the drain hook; 0: no load.
+        scale: factor on the workload's size.
+        groups: maximum number of the workload's groups; None: all groups.
+        recorded: True: a flight recorder runs, and its samples are awaited before the source is killed.
+        load: `load_topics`: partition counts of the load's topics by name; absent or None: two topics with names from
+            the seed.
 
     Attributes:
+        source: alias of the cluster on which clients are now; `target` is the alias of the other cluster.
         ledger: the checker's ledger: all records that clients wrote, and what checks of earlier client moves recorded.
         approver: user who answers the gates; None: each gate waits for a person.
         seconds: timeout of the wait for a procedure's end.
@@ -110,17 +122,9 @@ class RoundTrips(LostSourceRehearsal):
     """
 
     def __init__(
-        self,
-        state: Path,
-        folder: Path,
-        seed: int,
-        rate: int = 0,
-        scale: float = 1.0,
-        groups: int | None = None,
-        recorded: bool = True,
-        **load: Any,
-    ) -> None:
-        """Prepare round trips on the lab in `state`, with files in `folder` and a load of `rate` records/s."""
+        self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None,
+        recorded: bool = True, **load: Any,
+    ) -> None:  # fmt: skip
         super().__init__(state, folder, seed, rate, scale, groups, recorded, **load)
         self.approver: str | None = APPROVER
         self.seconds = RUN_SECONDS
@@ -211,9 +215,8 @@ class RoundTrips(LostSourceRehearsal):
     def leave(self, how: Leaving, writes: bool = False) -> CheckResult:
         """Fail over to the other cluster, let clients work on that cluster, check, and return the check's result.
 
-        Args:
-            how: how clients leave; a source that was killed is started again before the check.
-            writes: the check ends with attempts to write on both clusters.
+        A source that was killed is started again before the check. With `writes` the check ends with attempts to write
+        on both clusters.
         """
         params = {"start_reverse_replication": True, **how.params} if how.standby else how.params
         self.start_clients()
@@ -230,9 +233,7 @@ class RoundTrips(LostSourceRehearsal):
     def come_back(self, how: Returning = Returning(), writes: bool = False) -> CheckResult:
         """Fail back to the cluster that clients left, let clients work on that cluster, check, and return the result.
 
-        Args:
-            how: how clients return.
-            writes: the check ends with attempts to write on both clusters.
+        With `writes` the check ends with attempts to write on both clusters.
         """
         returned = self._logs(self.target)
         self.move_groups()
@@ -253,7 +254,7 @@ class RoundTrips(LostSourceRehearsal):
         )
 
     def suffer(self, accident: Accident) -> None:
-        """Start the load and kill the source; write records to be stranded just before, while replication is paused."""
+        """Start the load, write the records that the `Leaving` of this client move asks for, and kill the source."""
         if not self._stranding:
             self.write_more(self._more)
             return super().suffer(accident)
@@ -368,15 +369,14 @@ class RoundTrips(LostSourceRehearsal):
 def rehearse_round_trips(
     state: Path, folder: Path, seed: int, rate: int, trips: Sequence[tuple[Leaving, Returning]], **workload: Any
 ) -> CheckResult:
-    """Run round trips on a running lab, with a check after each client move; end at the first check with findings.
+    """Run round trips on a running lab, with a check after each client move; return all findings and figures.
+
+    The first check with findings ends the run.
 
     Args:
         rate: records per second of the load, whose producers ignore the drain hook; 0 for no load.
         trips: for each round trip, how clients leave and how they return.
         workload: `scale`, `groups`, `recorded` and `load_topics`: further arguments of `RoundTrips`.
-
-    Returns:
-        The findings and figures of all client moves made, in one result.
     """
     rehearsal, verdict = RoundTrips(state, folder, seed, rate, **workload), CheckResult()
     try:

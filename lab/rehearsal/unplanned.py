@@ -54,9 +54,9 @@ class Accident:
     def drawn(cls, number: int) -> Accident:
         """Draw an accident: always the same for the same number; eight numbers in a row cover all combinations.
 
-        The combinations are with and without repeats, with and without lag, `offset.lag.max` 0 and 100. MirrorMaker 2
-        mirrors fetched records (up to 1 MB per partition) even after the source was killed, so that after a shorter
-        pause replication would not lag.
+        The combinations are with and without repeats, with and without lag, `offset.lag.max` 0 and 100. A lag is a
+        pause of 15 to 25 seconds: MirrorMaker 2 mirrors records that it has fetched, up to 1 MB per partition, even
+        after the source was killed, and would so mirror all records of a shorter pause.
         """
         rng = random.Random(number)
         return cls(
@@ -68,7 +68,7 @@ class Accident:
 
 
 class TargetWatch:
-    """Reads the target's log ends again and again; returns the most records mirrored to a partition in an interval."""
+    """Reads the target's log ends repeatedly, to find the most records mirrored to each partition in an interval."""
 
     def __init__(self, reader: ClusterReader) -> None:
         self._reader = reader
@@ -148,22 +148,27 @@ def longest_sample(archive: Path, until: int) -> float:
 
 
 class LostSourceRehearsal(Rehearsal):
-    """Creates a workload, kills the source under load, runs one unplanned failover, and checks the result."""
+    """Creates a workload, kills the source under load, runs one unplanned failover, and checks the result.
+
+    Args:
+        state: folder of a lab that is up.
+        folder: folder for the rehearsal's files.
+        seed: seed of topics, records and groups.
+        rate: records per second of producers that ignore the drain hook; 0: no load.
+        scale: factor on the workload's size.
+        groups: maximum number of the workload's groups; None: all groups.
+        recorded: True: a flight recorder runs; its samples are awaited before the source is killed, and the check
+            requires the positions in them. False: no recorder runs.
+        load: `load_topics`: partition counts of the load's topics by name; absent or None: two topics with names from
+            the seed.
+    """
 
     dag_id = "unplanned_failover"
 
     def __init__(
-        self,
-        state: Path,
-        folder: Path,
-        seed: int,
-        rate: int = 0,
-        scale: float = 1.0,
-        groups: int | None = None,
-        recorded: bool = True,
-        **load: Any,
-    ) -> None:
-        """Prepare the rehearsal, with the arguments of `Rehearsal`; `recorded`: whether a flight recorder must run."""
+        self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None,
+        recorded: bool = True, **load: Any,
+    ) -> None:  # fmt: skip
         super().__init__(state, folder, seed, rate, scale, groups, **load)
         self.died_at: int | None = None
         self._recorded = recorded
@@ -311,7 +316,7 @@ class LostSourceRehearsal(Rehearsal):
 
         Args:
             evidence: evidence of the failover; target records below its boundary count as mirrored.
-            stranded: the list: a folder with `stranded/*.parquet` and `loss.parquet`.
+            stranded: folder of the list, `stranded/*.parquet`; it may have `loss.parquet`, recomputed loss rows.
         """
         with without_garbage_collection():
             verdict = self.checker_for(evidence, None).check_returned(stranded)
@@ -362,7 +367,8 @@ def rehearse_lost_source(
         accident: how the source is lost.
         stranded: called once the source has been started again; returns the folder with the list of stranded records.
             None: the source is not started again.
-        recorded: whether a flight recorder must run.
+        recorded: True: a flight recorder runs; its samples are awaited before the source is killed, and the check
+            requires the positions in them. False: no recorder runs.
         scale: factor on the workload's size.
         groups: maximum number of the workload's groups (clients and load have further groups); None for all.
         load_topics: partition counts of the load's topics by name; None: two topics with ten partitions together.

@@ -47,7 +47,8 @@ class GroupPlan(NamedTuple):
 
     Args:
         group: the group's id.
-        how: how positions are committed: `ADMIN`, `STANDALONE`, `MEMBER` or `NEW_PROTOCOL`.
+        how: how positions are committed. `ADMIN`: by an admin client; `STANDALONE`: by a consumer without subscription;
+            `MEMBER`: by a member of the group; `NEW_PROTOCOL`: by a member with group.protocol=consumer.
         positions: the positions to commit, by (topic, partition).
     """
 

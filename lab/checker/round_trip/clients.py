@@ -80,7 +80,11 @@ class ClientChecks(TripChecks):
         self.verdict.add(findings, new_records_consumed=sum(offset < reached for offset, _ in new))
 
     def _check_flow_on(self) -> None:
-        """Check that the flow from target to source mirrored all records written since or, unless `flows_on`, none."""
+        """Check whether the flow from target to source mirrored what clients wrote on the target after the move.
+
+        If the move has `flows_on`, the source must have all these records, except of compacted topics. Otherwise the
+        flow must be stopped, and the source must have none of these records.
+        """
         period = self.trip.number + 1
         for place in self.ledger.periods[period].records:
             counterpart = self.names.counterpart((self.trip.target, place))

@@ -18,7 +18,10 @@ MISMIRRORED = {
 
 
 class CopyChecks(TripChecks):
-    """Checks that topics match on both clusters, and that no record was mirrored twice, late, or to its own cluster."""
+    """Checks partition counts of the topics on both clusters, and that records were mirrored correctly.
+
+    No record may be mirrored twice, after records of a later period, or back to the cluster on which clients wrote it.
+    """
 
     def _check_topics(self) -> None:
         source_topics, target_topics = (self.seen.partitions[alias] for alias in (self.trip.source, self.trip.target))
@@ -72,7 +75,14 @@ class CopyChecks(TripChecks):
         self.verdict.add([Finding("log changed", text, None, *log[1], offset) for offset in changed])
 
     def _foreign_findings(self, log: Log, counterpart: Log) -> list[Finding]:
-        """Return findings on target records that were never on the source, or are on the wrong side of the boundary."""
+        """Return findings on target records that were never on the source, or are on the wrong side of the boundary.
+
+        Records that clients wrote on the target must be at or above the boundary, mirrored records below the boundary.
+
+        Args:
+            log: a log of the source.
+            counterpart: the log on the target to which `log` is mirrored.
+        """
         source_digests = {record.digest for record in self.seen.logs[log]} | {
             record.digest for _, _, record in self.ledger.written(log)
         }

@@ -87,7 +87,8 @@ class Trip:
     def decision(self, topic: str) -> str:
         """Return the decision on a topic's stranded records, such as `replay`; `keep` if `decisions` has none.
 
-        The decision is that of the topic's name, else of the first matching regular expression (`.*` last).
+        The decision for the topic's name counts first, then that of the first regular expression that matches the name;
+        `.*` is tried last.
         """
         expressions = sorted(self.decisions, key=lambda name: (name != topic, name == ".*"))
         return next(
@@ -128,7 +129,10 @@ class RoundTripObserved:
 
     @cached_property
     def logs(self) -> dict[Log, list[Held]]:
-        """All records of both clusters, by log, as a read_uncommitted consumer gets them, except the checker's."""
+        """All records of both clusters, by log, as a read_uncommitted consumer gets them.
+
+        The checker's own test records are left out.
+        """
         compacted = {topic for topic, properties in self.ledger.topics.items() if properties.compacted}
         return {
             log: records
@@ -190,7 +194,11 @@ class RoundTripObserved:
 
     @cached_property
     def boundary(self) -> dict[Place, int]:
-        """Boundary by target partition: the evidence's, else the first offset that clients wrote, else the log end."""
+        """Boundary by target partition, as the evidence states it.
+
+        For a partition that the evidence lacks it is the first offset that clients wrote on the target after the move
+        or, if clients wrote nothing, the log end now.
+        """
         claimed = self.claimed("boundary")
         return {
             place: claimed.get(place, self._first_new((alias, place)))
@@ -213,9 +221,9 @@ class RoundTripObserved:
         return [log for log in self.logs if log[0] == alias]
 
     def mirroring(self, log: Log) -> Mirroring:
-        """Return the offsets of a log's records by kind (cached).
+        """Return the offsets of a log's records by kind, such as copies and repeats; the result is cached.
 
-        Recreated topics must be in the checker's ledger before the first call.
+        If a failback recreated the log's topic, the checker's ledger must have this before the first call.
         """
         if log not in self._mirrorings:
             without_replays = [(record.offset, record.digest) for record in self.logs[log] if record.origin is None]
@@ -256,9 +264,10 @@ class RoundTripObserved:
         return len(set(written)) < len(written)
 
     def ambiguous(self, log: Log) -> bool:
-        """Whether a source log's copies cannot be attributed to records: contents recur, and a log has repeats.
+        """Whether it is unknown which target record is the copy of which source record of this log.
 
-        Never True for a first move that is planned, because the source is mirrored in full and both logs are paired
+        This is so if contents recur, and the log or its counterpart has MirrorMaker 2's repeats. It is never so for a
+        planned failover that is the first client move: the source is then mirrored in full, and both logs are paired
         from their ends.
         """
         mirrored_in_full = self.trip.number == 0 and not self.trip.lost
@@ -271,11 +280,11 @@ class RoundTripObserved:
         )
 
     def mirrored(self, log: Log, records: Iterable[Held]) -> set[int]:
-        """Return a log's offsets that may have a copy on the other cluster from before clients moved to that cluster.
+        """Return the offsets of a log's records that may have been mirrored before clients left the log's cluster.
 
         Args:
             log: a log of a cluster that clients left, in this client move or an earlier one.
-            records: the log's records as read now, or as read before the run.
+            records: the log's records, as read now or before the run.
         """
         counterpart = self.names.counterpart(log)
         until = self.trip.mirrored_until.get(counterpart[1]) if self.trip.lost else self.ledger.opened.get(counterpart)

@@ -84,7 +84,16 @@ class PositionChecks(TripChecks):
                 )
 
     def _may_be_absent(self, group: str, place: Place, claim: PositionClaim | None) -> bool:
-        """Whether the target can lack the position: refused, or first committed just before the source was lost."""
+        """Whether the group needs no target position for a source partition.
+
+        This is so if the file of positions refuses the position. If the file has no row, it is so if the group's first
+        commit was just before the source was lost.
+
+        Args:
+            group: the group's id.
+            place: topic and partition on the source.
+            claim: the row of the file of positions; None if the file has none.
+        """
         if claim is not None:
             return claim.target_position is None
         commit = self.ledger.periods[self.trip.number].clients.committed.get((self.trip.source, group), {}).get(place)

@@ -164,7 +164,13 @@ class RecordChecks(TripChecks):
 
 
 def _without(owed: list[Owed], removed: list[Owed], exported: set[int]) -> tuple[set[int], list[Owed]]:
-    """Return `exported` as indexes into the rest of `owed`, and this rest: `owed` without the records in `removed`."""
+    """Remove records from `owed`; return the new indexes of the exported records, and the records that remain.
+
+    Args:
+        owed: acknowledged records.
+        removed: the records of `owed` to remove.
+        exported: indexes in `owed` of exported records.
+    """
     removed_ids = set(map(id, removed))
     rest = [(index, due) for index, due in enumerate(owed) if id(due) not in removed_ids]
     return {number for number, (index, _) in enumerate(rest) if index in exported}, [due for _, due in rest]

@@ -36,7 +36,11 @@ class StoryChecks(TripChecks):
         )
 
     def _split_retention_rows(self, rows: list[Mapping[str, Any]]) -> tuple[list[Finding], list[Mapping[str, Any]]]:
-        """Return findings on loss rows that exceed what the target's retention deleted, and rows of other reasons."""
+        """Return findings on loss rows that the target's retention does not explain, and the rows of other reasons.
+
+        A row whose reason is the target's log start must not have more records than the target deleted below its log
+        start. In the first client move all rows count as rows of other reasons.
+        """
         # In the first client move the target's retention cannot explain a loss, so no row is compared with it.
         below = [row for row in rows if self.trip.number and row.get("reason") == "below the target's log start"]
         deleted_records = {
@@ -63,7 +67,11 @@ class StoryChecks(TripChecks):
         return evidence_file.count_findings(self.trip.evidence, self.verdict.figures["positions"], self._rereads)
 
     def _check_ends(self) -> None:
-        """Check that cut-off and boundary are log ends of source and target, in partitions without later writes."""
+        """Check that the evidence's cut-off is the source's log end, and its boundary the target's log end.
+
+        The cut-off is not compared if a flow from target to source runs after the move. The boundary is compared only
+        for partitions of the target to which no record was written since; every mirrored partition must have one.
+        """
         source_logs = [log for log in self.seen.on(self.trip.source) if self.trip.source in self.names.written_on(log)]
         target_logs = [log for log in map(self.names.counterpart, source_logs) if log in self.seen.logs]
         if not self.trip.flows_on:

@@ -18,7 +18,10 @@ from lab.workload.ground_truth import COMMITTED, TruthRecord
 
 
 class StrandedChecks(TripChecks):
-    """Checks that the export has all stranded records and no other record, and that a failback changed no log."""
+    """Checks that the export has all stranded records and no other record, and that a failback changed no log.
+
+    Logs of topics that the failback recreated on the returned cluster may change.
+    """
 
     def _check_export(self) -> None:
         folder = self.trip.evidence.get("stranded")
@@ -79,7 +82,13 @@ class StrandedChecks(TripChecks):
         self.ledger.due.pop(log, None)
 
     def _reverse_mirrored(self, log: Log, records: list[Held], mirrored: set[int]) -> set[int]:
-        """Return the returned cluster's offsets at which `records` are copies of records written on the new primary."""
+        """Return the offsets of those records that are copies of records that clients wrote on the new primary.
+
+        Args:
+            log: a log of the returned cluster.
+            records: the log's records, as read before the run.
+            mirrored: offsets of the log's records that may have been mirrored to the new primary.
+        """
         counterpart = self.names.counterpart(log)
         later = [
             record.digest
@@ -92,9 +101,16 @@ class StrandedChecks(TripChecks):
     def _due_for_export(
         self, log: Log, records: list[Held], mirrored: set[int], aborted: set[int]
     ) -> list[TruthRecord]:
-        """Return the records of a log that the export must have: the stranded records.
+        """Return the records of a log that the export must have: the acknowledged stranded records.
 
-        If the log's topic is recreated, the export must have all records that the other cluster lacks.
+        If the failback recreates the log's topic, and the topic is not compacted, the export must have all committed
+        records that the other cluster lacks.
+
+        Args:
+            log: a log of the returned cluster.
+            records: the log's records, as read before the run.
+            mirrored: offsets of the log's records that may have been mirrored to the other cluster.
+            aborted: digests of the contents that clients wrote in aborted transactions only.
         """
         due, end_at_move = self.ledger.due.get(log, set()), self.ledger.seen_to.get(log, 0)
         stranded = [
@@ -130,7 +146,10 @@ class StrandedChecks(TripChecks):
                 )
 
     def _note_followers(self) -> None:
-        """Remove records that a resumed flow has mirrored from the ledger's stranded records (default naming only)."""
+        """Remove from the ledger's stranded records all records that have been mirrored by now.
+
+        Only under default naming can a flow that is resumed mirror stranded records later.
+        """
         for log, apart in self.ledger.stranded.items() if self.names.policy != "identity" else ():
             if apart and log in self.seen.logs and not (self.trip.lost and log[0] == self.trip.source):
                 apart -= self._mirrored_later(log, apart)  # noqa: PLW2901 (changes the ledger's own set)
@@ -138,7 +157,11 @@ class StrandedChecks(TripChecks):
     def _mirrored_later(self, log: Log, apart: set[int]) -> set[int]:
         """Return the offsets in `apart` whose records have been mirrored by now.
 
-        The other cluster then has more copies than this log has other records of equal content.
+        The other cluster then has more copies of the content than this log has records outside of `apart`.
+
+        Args:
+            log: a log with stranded records.
+            apart: offsets of the log's stranded records.
         """
         counterpart = self.names.counterpart(log)
         repeated = self.ledger.repeats.get(counterpart, set())
