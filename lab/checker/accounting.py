@@ -1,7 +1,9 @@
 """Find acknowledged records that are neither on the clients' present cluster nor in an export nor in quarantine.
 
 A replay is a stranded record that the product wrote again on the cluster that clients use. A header of the replay names
-its origin: `cluster/topic/partition/offset`, where a client wrote the stranded record.
+its origin: `cluster/topic/partition/offset`, where a client wrote the stranded record. A quarantine topic,
+`TOPIC.stranded`, gets stranded records with the decision `quarantine`. A period is the time between two client moves
+(failovers or failbacks).
 """
 
 from __future__ import annotations

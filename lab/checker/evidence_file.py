@@ -74,7 +74,7 @@ def wall_clock_milliseconds(text: str) -> int:
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
-        raise ValueError(f"time without a zone: {text!r}")
+        raise ValueError(f"the evidence has a time without a zone: {text!r}")
     return int(moment.timestamp() * 1000)
 
 
@@ -86,7 +86,12 @@ def offsets_by_partition(rows: list[dict[str, Any]]) -> dict[tuple[str, int], in
 def shape_findings(
     evidence: Mapping[str, Any], fields: Mapping[str, type | tuple[type, ...]] = FIELDS
 ) -> list[Finding]:
-    """Return a finding for every field that the evidence lacks or that has the wrong type."""
+    """Return a finding for every field that the evidence lacks or that has the wrong type.
+
+    Args:
+        evidence: the evidence document.
+        fields: the required fields: allowed type or types by name.
+    """
     findings = []
     for name, kind in fields.items():
         if name not in evidence:

@@ -62,7 +62,11 @@ class Names:
         return other_alias, (local if origin == other_alias else f"{alias}{self.separator}{topic}", partition)
 
     def names_on(self, alias: str, topic: str) -> list[str]:
-        """Return an application topic's names on a cluster: the topic that clients write, and the mirrored topic."""
+        """Return an application topic's names on a cluster.
+
+        Under identity naming this is one name. Under default naming these are the name of the topic that clients write
+        on this cluster, and the name of the topic that is mirrored from the other cluster.
+        """
         return [topic] if self.policy == "identity" else [topic, f"{self.other(alias)}{self.separator}{topic}"]
 
     def _written_on(self, topic: str) -> tuple[str | None, str]:

@@ -152,7 +152,8 @@ class ClusterReader:
                     open_logs.discard((message.topic(), message.partition()))
                 elif not message.error().retriable() and message.topic():
                     raise NothingRead(
-                        f"{message.topic()}-{message.partition()} of {self.alias} could not be read: {message.error()}"
+                        f"{message.topic()}-{message.partition()} on {self.alias} could not be read: {message.error()};"
+                        f" read the broker's log of {self.alias}"
                     )
 
 

@@ -107,8 +107,9 @@ class Stack:
             if not _run(list_command, os.environ, REQUEST_SECONDS).strip():
                 return
         raise LabError(
-            f"containers of {self.project} are created again and again; find and end the `docker compose up` that still"
-            " runs"
+            f"containers of the Compose project {self.project} are created again after each removal; end the `docker"
+            " compose up` that still runs, then remove the containers with: docker compose --project-name"
+            f" {self.project} down --volumes"
         )
 
     def kill(self, *services: str) -> None:
@@ -119,7 +120,10 @@ class Stack:
         """Start a killed service, and wait until it is healthy."""
         self._compose("up", "--wait", "--no-deps", "--no-recreate", "--no-build", service, seconds=READY_SECONDS)
         if (state := self.states()[service]) != "healthy":
-            raise LabError(f"{service} was started again and is {state}, not healthy; read the logs of {service}")
+            raise LabError(
+                f"the service {service} was started again and is {state}, not healthy; read its log with: docker"
+                f" compose --project-name {self.project} logs {service}"
+            )
 
     def read_file(self, service: str, inside: Path) -> str:
         """Return the text of a file of a running container."""
@@ -220,5 +224,5 @@ def _run(command: list[str], environment: Mapping[str, str], seconds: float, sho
             process.communicate()
     if process.returncode:
         details = "see above" if shown else f"{output}{errors}".strip()[-_TAIL:]
-        raise LabError(f"{' '.join(command)} failed with {process.returncode}: {details}")
+        raise LabError(f"{' '.join(command)} failed with exit code {process.returncode}: {details}")
     return output or ""

@@ -62,8 +62,9 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
     record = lab.load()
     if (record.policy, record.isolation) != (naming, isolation):
         raise LabError(
-            f"the volumes contain clusters with {record.policy} naming and {record.isolation}, not {naming} and"
-            f" {isolation}; use the settings of the volumes, or remove the volumes, and with them all records, with:"
+            f"the volumes contain clusters with {record.policy} naming and isolation level {record.isolation}, but the"
+            f" settings are NAMING={naming} and ISOLATION={isolation}; set NAMING={record.policy} and"
+            f" ISOLATION={record.isolation}, or remove the volumes, which deletes all records of both clusters, with:"
             " docker compose down -v"
         )
     record.airflow, record.published = True, published_ports(settings)

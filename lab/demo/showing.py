@@ -108,7 +108,12 @@ class GateWatcher:
 
 
 def how_to_answer(airflow: Mapping[str, Any], task: Mapping[str, Any]) -> str:
-    """Return a text on how a person answers a gate: page, users and passwords."""
+    """Return a text on how a person answers a gate: page, users and passwords.
+
+    Args:
+        airflow: the field `airflow` of the lab's status document.
+        task: the gate's task instance, as Airflow's API returns it.
+    """
     page = f"{airflow['url']}/dags/{task['dag_id']}/runs/{task['dag_run_id']}/tasks/{task['task_id']}/required_actions"
     people = "\n".join(
         f"  {name:<10} password {user['password']}  role {user['role']}" for name, user in airflow["users"].items()
@@ -164,7 +169,7 @@ def loss_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
 def rereads_table(evidence: Mapping[str, Any], limit: int = 12) -> Table:
     """Return a table of re-reads by group (at most `limit` groups): Switchback's bound, and MirrorMaker 2's count.
 
-    MirrorMaker 2's count is of a group that starts from its checkpoints.
+    MirrorMaker 2's count is the records that the group would re-read if it started from MirrorMaker 2's checkpoints.
     """
     figures: dict[str, Any] = next(
         (step.get("figures", {}) for step in evidence.get("steps", []) if step.get("id") == "translate_offsets"), {}

@@ -167,8 +167,9 @@ class AirflowClient:
         answer = self._session.post(f"{self._url}/auth/token", json=login, timeout=REQUEST_SECONDS)
         if not answer.ok:
             raise LabError(
-                f"Airflow issued no token to {self._user}: {answer.status_code}; compare the user's password with the"
-                " output of: python -m lab status"
+                f"Airflow issued no token to user {self._user}, but answered {answer.status_code}; read the log of"
+                " Airflow's API server. 401 means that Airflow has another password for this user than the lab's"
+                " record, which `python -m lab status` prints"
             )
         self._session.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
 

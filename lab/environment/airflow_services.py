@@ -106,7 +106,7 @@ def _run_warm_up(api: AirflowClient, alive: Callable[[], None]) -> None:
         still_possible=alive,
     )
     if state != "success":
-        raise LabError(f"the run {run_id} of {WARM_UP} has failed; read the log of its task in Airflow")
+        raise LabError(f"the run {run_id} of the DAG {WARM_UP} has failed; read the log of the run's task in Airflow")
 
 
 def _all_parsed(api: AirflowClient) -> int:
@@ -114,7 +114,7 @@ def _all_parsed(api: AirflowClient) -> int:
     errors = api.import_errors()
     if errors:
         raise LabError(
-            "Airflow cannot import these DAG files; correct them:\n"
+            "Airflow cannot import these DAG files; correct the files, then start the lab again:\n"
             + "\n".join(f"{name}: {text}" for name, text in errors.items())
         )
     expected = {

@@ -21,7 +21,11 @@ SQLITE_SECONDS = 60  # how long a writer waits for another writer; the default, 
 
 
 def airflow_environment(lab: Lab) -> dict[str, str]:
-    """Return the environment of the lab's Airflow processes: the lab's variables and unrelated inherited variables."""
+    """Return the environment variables of the lab's Airflow processes.
+
+    These are the variables that the lab sets, and this process's own variables, except settings of another Airflow,
+    Spark or Python.
+    """
     foreign = ("AIRFLOW", "KAFKA_DR", "PYTHONPATH", "SPARK_")
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     return inherited | own_environment(lab)

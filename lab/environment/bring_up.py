@@ -106,12 +106,12 @@ def _open(
     record = lab.load()
     choices = (
         (policy, record.policy, "naming"), (isolation, record.isolation, "isolation"),
-        (spark_workers, record.spark_workers, "Spark workers"), (dedicated, record.dedicated, "for dedicated mode"),
+        (spark_workers, record.spark_workers, "Spark workers"), (dedicated, record.dedicated, "dedicated mode"),
     )  # fmt: skip
     for requested, present, option in choices:
         if requested is not None and requested != present:
             raise LabError(
-                f"the lab under {lab.root} has {present} {option}, not {requested};"
+                f"the lab under {lab.root} was created with {option}: {present}, not {requested}; to change this,"
                 f" first stop and remove the lab with: python -m lab down --state {lab.root}"
             )
     if airflow and not record.airflow:

@@ -85,7 +85,14 @@ def create_flow(lab: Lab, worker: str) -> None:
 
 
 def flow_is_stopped(lab: Lab, worker: str) -> bool:
-    """Whether the flow to a worker's cluster mirrors nothing: source connector STOPPED or PAUSED, or process ended."""
+    """Whether the flow to a cluster mirrors nothing: its source connector is STOPPED or PAUSED.
+
+    In dedicated mode: whether MirrorMaker 2's process has ended.
+
+    Args:
+        lab: the lab.
+        worker: alias of the cluster to which the flow writes, beside which its Connect worker runs.
+    """
     if lab.load().runs_dedicated(worker):
         return lab.processes.pid(DEDICATED) is None
     name = connector_name(*FLOWS[worker], "source")
@@ -94,7 +101,7 @@ def flow_is_stopped(lab: Lab, worker: str) -> bool:
 
 
 def call_worker(lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
-    """Send one request to a cluster's Connect worker, never through a proxy; return the answer of any status."""
+    """Send one request to a cluster's Connect worker, never through a proxy; return the answer, also an error."""
     with requests.Session() as session:
         session.trust_env = False
         return session.request(method, f"{lab.connect_url(alias)}{path}", json=body, timeout=10)

@@ -58,7 +58,7 @@ def run_to_end(name: str, command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(
-            f"{name} failed with {done.returncode}; remove the cause, then start the lab again:"
+            f"{name} failed with exit code {done.returncode}; remove the cause, then start the lab again:"
             f" {(done.stdout + done.stderr)[-2000:]}"
         )
 

@@ -44,7 +44,10 @@ class ProcessTable:
     """Starts, finds and stops the processes of one lab, by name."""
 
     def __init__(self, folder: Path, logs: Path, marker: str) -> None:
-        """Use ``folder`` for records and ``logs`` for outputs; ``marker`` goes into each process's environment."""
+        """Use ``folder`` for records and ``logs`` for outputs.
+
+        ``marker`` is set in each process's environment, so that the process's descendants are recognized, too.
+        """
         self._folder, self._logs, self._marker = folder, logs, marker
 
     def start(self, name: str, argv: list[str], env: dict[str, str], cwd: Path) -> None:
@@ -135,8 +138,9 @@ class ProcessTable:
             elapsed = time.monotonic() - start
             if elapsed > deadline:
                 raise LabError(
-                    f"processes still run after SIGKILL: {sorted(remaining)}; list these processes with: ps -fp <pid>,"
-                    " then repeat: python -m lab down"
+                    f"the processes with these pids still run after SIGKILL: {sorted(remaining)}; list the processes"
+                    " with: ps -lfp <pid>, where state D means that a process waits for a disk. When the processes have"
+                    " ended, repeat: python -m lab down --state <the lab's folder>"
                 )
             if elapsed >= grace:
                 for sighting in remaining.values():

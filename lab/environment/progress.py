@@ -51,7 +51,7 @@ def wait_until(
     Raises:
         LabError: the deadline has passed; the text has the last exception of ``check``.
     """
-    deadline, last = time.monotonic() + seconds, "no answer yet"
+    deadline, last = time.monotonic() + seconds, "none"
     while True:
         try:
             result = check()
@@ -63,5 +63,5 @@ def wait_until(
             last = f"{type(error).__name__}: {error}"
         still_possible()
         if time.monotonic() > deadline:
-            raise LabError(f"waited {seconds:.0f} s for {what}; the last answer was: {last}")
+            raise LabError(f"waited {seconds:.0f} s in vain for {what}; the last error was: {last}")
         time.sleep(pause)

@@ -66,7 +66,7 @@ def _await_record(lab: Lab, token: bytes) -> None:
     })  # fmt: skip
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
-        wait_until(lambda: _next_is(consumer, token), "the record on standby", PROOF_SECONDS, pause=0.0)
+        wait_until(lambda: _next_is(consumer, token), "the test record on standby", PROOF_SECONDS, pause=0.0)
     except LabError as error:
         worker = DEDICATED if lab.load().dedicated else "connect-standby"
         raise LabError(f"{error}; read in {lab.logs}/{worker}.log why primary->standby mirrors nothing") from None

@@ -87,7 +87,7 @@ def _fetch(folder: Path, ivy_jar: Path, java: str) -> None:
             shutil.rmtree(ivy_cache(), ignore_errors=True)
             raise SystemExit(
                 f"jars: these fetched jars differ from {MANIFEST.relative_to(PROJECT)}: {', '.join(wrong)}; find out"
-                " which mirror or proxy delivers them, then run `make setup` again"
+                " which mirror or proxy delivers these jars, then run `make setup` again"
             )
         _publish(temporary, folder)
     finally:

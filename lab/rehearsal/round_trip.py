@@ -320,8 +320,8 @@ class RoundTrips(LostSourceRehearsal):
 
         if not wait_for(is_stable, RESTART_SECONDS):
             raise TimeoutError(
-                f"records still arrive on {self.source} {RESTART_SECONDS:.0f} s after clients were stopped; find out"
-                " which client writes"
+                f"log ends on {self.source} still grow {RESTART_SECONDS:.0f} s after clients were stopped; read the log"
+                f" of connect-{self.source}, or find out which client writes on {self.source} or {self.target}"
             )
 
     def mirrored_counter(self) -> Callable[[], int]:
@@ -331,7 +331,7 @@ class RoundTrips(LostSourceRehearsal):
     # -- the checker ------------------------------------------------------------------------------------------------
 
     def _add_acknowledgements(self, number: int) -> None:
-        """Add the load's acknowledgements to period `number` of the ledger, and read the clients' event logs again."""
+        """Add the load's acknowledgements from before client move `number` to the ledger; read clients' logs again."""
         if self.load:
             self.ledger.take_loads(self.load.acknowledgements(), self.load.topics, number)
         self.ledger.take_clients(*self._client_folders)

@@ -157,8 +157,8 @@ class Committer:
             if plan.how != ADMIN:
                 self._commit_as_consumer(plan)
         for futures in pending:
-            for future in futures.values():
-                _raise_errors(future.result().topic_partitions)
+            for group, future in futures.items():
+                _raise_errors(group, future.result().topic_partitions)
 
     def _commit_as_admin(self, plan: GroupPlan) -> dict[str, Any]:
         request = ConsumerGroupTopicPartitions(plan.group, _offsets(plan))
@@ -169,29 +169,33 @@ class Committer:
         consumer = Consumer({**self._properties, **protocol, "group.id": plan.group})
         try:
             if plan.how != STANDALONE:
-                _join(consumer, sorted({topic for topic, _ in plan.positions}))
-            _raise_errors(consumer.commit(offsets=_offsets(plan), asynchronous=False))
+                _join(plan.group, consumer, sorted({topic for topic, _ in plan.positions}))
+            _raise_errors(plan.group, consumer.commit(offsets=_offsets(plan), asynchronous=False))
         finally:
             consumer.close()
 
 
-def _join(consumer: Consumer, topics: list[str]) -> None:
+def _join(group: str, consumer: Consumer, topics: list[str]) -> None:
     assigned: list[bool] = []
     consumer.subscribe(topics, on_assign=lambda *_: assigned.append(True))
     for _ in range(int(JOIN_SECONDS / 0.1)):
         consumer.poll(0.1)
         if assigned:
             return
-    raise TimeoutError(f"a consumer got no partitions of {topics} within {JOIN_SECONDS:.0f} s; read the broker's log")
+    raise TimeoutError(
+        f"a consumer of group {group} was assigned no partition of {topics} within {JOIN_SECONDS:.0f} s; read the"
+        " broker's log"
+    )
 
 
 def _offsets(plan: GroupPlan) -> list[TopicPartition]:
     return [TopicPartition(topic, partition, offset) for (topic, partition), offset in plan.positions.items()]
 
 
-def _raise_errors(partitions: Iterable[TopicPartition]) -> None:
+def _raise_errors(group: str, partitions: Iterable[TopicPartition]) -> None:
     for partition in partitions:
         if partition.error:
             raise RuntimeError(
-                f"the position on {partition.topic}-{partition.partition} was not committed: {partition.error}"
+                f"the position of group {group} on {partition.topic}-{partition.partition} was not committed:"
+                f" {partition.error}; read the broker's log"
             )

@@ -123,8 +123,8 @@ class Workload:
                 return spans
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"the log cleaner removed no record of {waiting} within {CLEANER_SECONDS:.0f} s; read the broker's"
-                    " log"
+                    f"the log cleaner of {self.truth.cluster} removed no record of these partitions within"
+                    f" {CLEANER_SECONDS:.0f} s: {waiting}; read the broker's log of {self.truth.cluster}"
                 )
             time.sleep(0.5)
 

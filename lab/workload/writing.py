@@ -96,8 +96,8 @@ class TopicWriter:
         producer.flush(DELIVERY_SECONDS)
         if self._acknowledged != self._sent:
             raise NotDelivered(
-                f"{self._truth.name}: {self._sent - self._acknowledged} of {self._sent} records were not acknowledged"
-                f" within {DELIVERY_SECONDS:.0f} s; read the broker's log"
+                f"topic {self._truth.name}: {self._sent - self._acknowledged} of {self._sent} records were not"
+                f" acknowledged within {DELIVERY_SECONDS:.0f} s; read the broker's log"
             )
 
 

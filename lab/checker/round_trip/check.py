@@ -1,9 +1,10 @@
 """Check one client move (failover or failback): compare the records of both clusters with what clients wrote.
 
-The check passes if every acknowledged record is on the target, in an export or in quarantine; no record was mirrored
-twice or back to the cluster on which clients wrote it; every group has the right position; the export of stranded
-records is complete and contains no other record; and a flow from target to source that starts after the move copies the
-records that clients write on the target after the move, and no other record.
+The check passes if every acknowledged record is on the target, in an export or in a quarantine topic (`TOPIC.stranded`,
+for stranded records with the decision `quarantine`); no record was mirrored twice or back to the cluster on which
+clients wrote it; every group has the right position; the export of stranded records is complete and contains no other
+record; and a flow from target to source that starts after the move copies the records that clients write on the target
+after the move, and no other record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Check the topics of both clusters after one client move, and the mirrored records in all logs."""
+"""Check the topics of both clusters after one client move, and the mirrored records in all logs.
+
+A period is the time between two client moves.
+"""
 
 from __future__ import annotations
 

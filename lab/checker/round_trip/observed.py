@@ -1,7 +1,8 @@
 """Read what the check of one client move compares: every log of both clusters, and what clients wrote.
 
 The checker's ledger (`lab.checker.ledger`) has all records that clients wrote. A place is (topic, partition), a log is
-(cluster's alias, place).
+(cluster's alias, place). A period is the time between two client moves. A quarantine topic, `TOPIC.stranded`, gets
+stranded records with the decision `quarantine`.
 """
 
 from __future__ import annotations

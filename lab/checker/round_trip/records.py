@@ -1,4 +1,7 @@
-"""Check acknowledged records, and replays: stranded records that a failback wrote again on the new primary."""
+"""Check acknowledged records, and replays: stranded records that a failback wrote again on the new primary.
+
+A quarantine topic, `TOPIC.stranded`, gets stranded records with the decision `quarantine`.
+"""
 
 from __future__ import annotations
 
