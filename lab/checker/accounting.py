@@ -53,7 +53,7 @@ def unaccounted_records(
 ) -> list[Owed]:
     """Return the acknowledged records that are neither in the logs of cluster `here` nor in an export or quarantine.
 
-    A record is accounted for if the log still has it at its own offset, if it is exported, or if it has a replay. The
+    A record is accounted for if `here` still has it at its own offset, if it is exported, or if it has a replay. The
     other records are compared by content: each remaining copy in the logs, in quarantine or in the export accounts for
     one record of equal content.
 
@@ -87,9 +87,9 @@ def unaccounted_records(
 def stale_keys(owed: Sequence[Owed], log: Sequence[Held], exported: set[int]) -> list[Owed]:
     """Return the acknowledged records that should be the log's latest record of their key, but are not.
 
-    This is at most one record per key: the latest that no export lists. The log's latest record of the key may also be
-    an exported record that is later than this one. If one of these records is a tombstone, the log may have no record
-    of the key.
+    The log's latest record of a key must be the key's latest acknowledged record that no export lists, or a later one
+    that an export lists. If such a record is a tombstone, the log may also have no record of the key. Otherwise the
+    key's latest acknowledged record that no export lists is returned.
 
     Args:
         owed: acknowledged records of a compacted topic, in write order.

@@ -91,7 +91,7 @@ def absent_positions(
         target: the group's committed positions on the target before any consumer started on the target.
         to_mirrored: maps a source partition to its mirrored partition on the target.
         local: under default naming: maps a source partition to the partition that clients write on the target, where
-            the group must also have a position, 0. None under identity naming.
+            the group must also have position 0. None under identity naming.
         before: the group's positions on the target before the client move. Where clients write, such a position is
             allowed instead of 0 if it is unchanged. None: the group had no position.
     """

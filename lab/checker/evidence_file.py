@@ -178,8 +178,9 @@ def _plan_findings(evidence: Mapping[str, Any], folder: Path) -> list[Finding]:
 def _approval_findings(evidence: Mapping[str, Any], starter: str, approver: str | None) -> list[Finding]:
     """Return findings on the answers to the gates approve_data_loss and review_translation.
 
-    The last answer must name the gate's digest, and the starter must not have answered. review_translation needs an
-    answer if its step asked a person, which it must do if the loss has grown.
+    The last answer to approve_data_loss must name the plan's digest, that to review_translation the digest of
+    `_reviewed_digest`. The starter must not have answered. review_translation needs no answer if its step asked no
+    person, but it must ask if the loss has grown.
 
     Args:
         evidence: the evidence document.

@@ -25,7 +25,7 @@ class Mirroring(NamedTuple):
     Args:
         copied: regular records, not too late, whose content clients wrote on the other cluster only.
         looped: extra records whose content clients wrote on this log's cluster only.
-        copied_again: extra records that are too late, and whose content clients wrote on the other cluster.
+        copied_again: extra records that are too late, and whose content clients wrote on the other cluster or on both.
         late: regular records that are too late: a flow mirrored them wrongly.
         repeats: extra records that are neither looped nor too late, as MirrorMaker 2 writes them after a kill.
         unknown: records that no client logged as written, for example because their acknowledgement was lost; a second

@@ -120,7 +120,7 @@ class UnplannedCheck:
     def _present_offsets(self, place: Place, acknowledged: list[TruthRecord]) -> set[int]:
         """Return the source offsets of records that may be on the target.
 
-        For a compacted topic: of all acknowledged records, except a key's latest if the target's latest is another.
+        Of a compacted topic all acknowledged records count, except a key's latest if the target's latest is another.
         """
         if place[0] not in self.seen.compacted:
             return self.seen.at_most_mirrored[place]
@@ -178,7 +178,7 @@ class UnplannedCheck:
             self._check_stand(group, place, stands[place], rows.get(place), on_target.get(self.seen.there(place)))
 
     def _may_be_unknown(self, stand: Stand) -> bool:
-        """Whether the position may be unrecorded: no recorder ran, or its first commit was just before the loss."""
+        """Whether the flight recorder may have missed the position: it did not run, or the first commit was late."""
         died_at = self.trip.died_at
         return not self.trip.recorded or (
             died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS

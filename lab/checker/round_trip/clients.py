@@ -82,8 +82,8 @@ class ClientChecks(TripChecks):
     def _check_flow_on(self) -> None:
         """Check whether the flow from target to source mirrored what clients wrote on the target after the move.
 
-        If the move has `flows_on`, the source must have all these records, except of compacted topics. Otherwise the
-        flow must be stopped, and the source must have none of these records.
+        If the client move's `flows_on` is True, the source must have all these records, except of compacted topics. If
+        it is False, the source must have none of these records, because the flow must be stopped.
         """
         period = self.trip.number + 1
         for place in self.ledger.periods[period].records:

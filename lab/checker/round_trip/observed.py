@@ -224,7 +224,7 @@ class RoundTripObserved:
     def mirroring(self, log: Log) -> Mirroring:
         """Return the offsets of a log's records by kind, such as copies and repeats; the result is cached.
 
-        If a failback recreated the log's topic, the checker's ledger must have this before the first call.
+        If a failback recreated the log's topic, this must be in the checker's ledger before the first call.
         """
         if log not in self._mirrorings:
             without_replays = [(record.offset, record.digest) for record in self.logs[log] if record.origin is None]

@@ -82,7 +82,7 @@ class StrandedChecks(TripChecks):
         self.ledger.due.pop(log, None)
 
     def _reverse_mirrored(self, log: Log, records: list[Held], mirrored: set[int]) -> set[int]:
-        """Return the offsets of those records that are copies of records that clients wrote on the new primary.
+        """Return the offsets in `records` of copies of records that clients wrote on the new primary.
 
         Args:
             log: a log of the returned cluster.
