@@ -169,7 +169,7 @@ class Ledger:
         self.periods.append(Period(cluster, at))
 
     def take_truth(self, truth: GroundTruth) -> None:
-        """Add a workload's topics and records to the current period, except records of earlier periods."""
+        """Add a workload's topics and records to the last period, without the records that an earlier period has."""
         for topic in truth.topics.values():
             self.topics[topic.name] = Topic(topic.partitions, topic.compacted, topic.transactional)
             for partition, records in topic.records.items():

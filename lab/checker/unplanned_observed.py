@@ -98,7 +98,10 @@ class UnplannedObserved:
 
     @cached_property
     def target_logs(self) -> dict[Place, list[Held]]:
-        """Records of the target's logs, by target partition: of mirrored and, under default naming, of local topics."""
+        """Records of the target's logs, by target partition.
+
+        These are the logs of mirrored topics and, under default naming, of the topics that clients write on the target.
+        """
         names = [name for topic in self.ledger.topics for name in self.names.names_on(self.trip.target, topic)]
         existing = self.target.partitions()
         places = [(name, p) for name in sorted(names) if name in existing for p in range(existing[name])]

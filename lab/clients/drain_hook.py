@@ -23,10 +23,10 @@ class Drainable(Protocol):
         """Start clients again if clients were stopped for this procedure; return the state."""
 
     def state(self) -> dict[str, Any]:
-        """Return the counts, names and cluster of running clients, and the procedure for which clients were stopped."""
+        """Return number, names and cluster of the running clients, and the id of the procedure that stopped clients."""
 
     def source(self) -> dict[str, Any]:
-        """Return `reachable`, `writable` and `detail` of the clients' current cluster."""
+        """Return whether the clients' current cluster is `reachable` and `writable`, and the `detail` of the answer."""
 
 
 class DrainHook(BaseHTTPRequestHandler):

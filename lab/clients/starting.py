@@ -22,7 +22,7 @@ class Clients(Protocol):
         """Start one producer that writes all topics, and per group one consumer that reads all topics."""
 
     def collect(self) -> None:
-        """Copy the clients' event logs, as far as written, into the rehearsal's folder."""
+        """Copy what the clients have written of their event logs by now into the rehearsal's folder."""
 
     def stop(self) -> None:
         """Stop every client, after which the event logs in the rehearsal's folder are complete."""

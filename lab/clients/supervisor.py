@@ -61,7 +61,11 @@ class Supervisor:
         self._ending = True
 
     def drain(self, procedure_id: str) -> dict[str, Any]:
-        """Ask every client to stop, and start no client until this procedure resumes; return the state at once."""
+        """Ask every client to stop for a procedure; return the state, as `state` does, at once.
+
+        No client starts until this procedure calls `resume`, or until the routing record changes. If clients are
+        already stopped for another procedure, only that procedure can resume the clients.
+        """
         with self._lock:
             # Only the procedure that drained first can resume the clients, so a second procedure's id is not stored.
             if self._drained_for is None:
@@ -77,7 +81,7 @@ class Supervisor:
             return self.state()
 
     def employ(self, clients: Sequence[ClientPlan], folder: Path) -> dict[str, Any]:
-        """Stop all clients and let `watch` start `clients` instead, with event logs in `folder`; return the state."""
+        """Stop all clients; `watch` then starts the given clients, with event logs in `folder`; return the state."""
         with self._lock:
             self._stop_clients()
             folder.mkdir(parents=True, exist_ok=True)
@@ -85,9 +89,10 @@ class Supervisor:
             return self.state()
 
     def state(self) -> dict[str, Any]:
-        """Return `producers`, `consumers`, `drained_for` and `detail` of the running clients, as for `GET /state`.
+        """Return the answer to `GET /state`.
 
-        `drained_for` is the id of the procedure for which clients were stopped; None if clients can run.
+        `producers` and `consumers` have the number of `running` clients. `drained_for` is the id of the procedure for
+        which clients were stopped; None if clients can run. `detail` has the clients' cluster and names.
         """
         running = [plan for plan in self._application.clients if self._alive(plan.name)]
         producers = sum(plan.group is None for plan in running)
@@ -102,7 +107,11 @@ class Supervisor:
         }
 
     def source(self) -> dict[str, Any]:
-        """Return `reachable`, `writable` (always None) and `detail` of the clients' current cluster."""
+        """Return the source probe's answer on the cluster that the routing record names.
+
+        `reachable`: whether the cluster answered; `writable`: None, because no record is written; `detail`: the answer
+        or the error.
+        """
         route = DemoRoute.read(self._application.routing)
         return view_of(self._application.properties[route.cluster]["producer"], route.bootstrap_servers)
 

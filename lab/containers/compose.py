@@ -94,7 +94,10 @@ class Stack:
             )
 
     def states(self) -> dict[str, str]:
-        """Return, for each service with a container, `healthy`, `ended` (with success) or Docker's own state."""
+        """Return, by service, the state of its container: `healthy`, `ended`, or else Docker's own state.
+
+        `ended` means that the container ended with exit code 0. Services without container are left out.
+        """
         rows = [json.loads(line) for line in self._compose("ps", "--all", "--format", "json").splitlines()]
         return {row["Service"]: _state(row) for row in rows}
 
@@ -139,7 +142,7 @@ class Stack:
                 raise
 
     def keep_logs(self, folder: Path) -> None:
-        """Write the logs of every service (jobs included) and of Airflow's tasks into a folder of the host."""
+        """Write the logs of all services, of the init jobs and of Airflow's tasks into a folder of the host."""
         folder.mkdir(parents=True, exist_ok=True)
         for service in self._compose("config", "--services").split():
             text = self._compose("logs", "--no-color", "--no-log-prefix", "--timestamps", service)

@@ -39,7 +39,7 @@ class ServiceClients:
         self._employ(topics, groups)
 
     def collect(self) -> None:
-        """Copy the event logs, as far as the clients have written them, from the container to the host's folder."""
+        """Copy what the clients have written of their event logs by now from the container to the host's folder."""
         inside = ROOT / "clients" / "logs" / self._folder.name
         self._lab.stack.copy_out(_CLIENTS, inside, self._folder)
 

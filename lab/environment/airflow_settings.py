@@ -115,7 +115,7 @@ def _database(lab: Lab) -> dict[str, str]:
 
 
 def _database_url(record: LabRecord, name: str, file: Path) -> str:
-    """Return the URL of a database: database `name` in PostgreSQL if the lab has it, else the SQLite `file`."""
+    """Return a database's URL: of the database `name` if the lab has PostgreSQL, else of the SQLite file `file`."""
     if DATABASE_HOST not in record.hosts:
         return f"sqlite:///{file}"
     login = f"{name}:{record.passwords[f'database_{name}']}"

@@ -105,7 +105,7 @@ class ProcessTable:
         return "\n".join(line for text in texts for line in text.splitlines()[-TAIL_LINES:])
 
     def members(self) -> dict[int, Sighting]:
-        """Return, by pid, the processes that this lab started and their descendants, as far as these are running."""
+        """Return, by pid, those processes that run now of all that this lab started, and of their descendants."""
         records = [record for record in self._records() if record.boot == boot_id()]
         own_user = os.getuid()
         return {

@@ -44,7 +44,9 @@ def write_more(properties: Mapping[str, Any], truth: GroundTruth, cluster: str, 
 def leave_transactions_open(
     properties: Mapping[str, Any], truth: GroundTruth, cluster: str, seed: int, count: int, seconds: float
 ) -> GroundTruth:
-    """Write to each transactional topic in a transaction that stays open; return the ground truth: aborted records.
+    """Write records to each transactional topic, in a transaction that stays open until the cluster aborts it.
+
+    Return the ground truth of these records, in which all are aborted.
 
     Args:
         properties: librdkafka settings of a producer on the cluster.

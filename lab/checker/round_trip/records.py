@@ -125,7 +125,7 @@ class RecordChecks(TripChecks):
             self._check_replayed()
 
     def _check_replayed(self) -> None:
-        """Check that each exported record with the decision `replay` has a replay on the cluster that clients left.
+        """Check that each exported record with the decision `replay` has a replay on the new primary.
 
         For a compacted topic a later record of the same key counts, too.
         """
