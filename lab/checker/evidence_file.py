@@ -111,7 +111,7 @@ def story_findings(
         evidence: the evidence document; `shape_findings` must have found nothing.
         source: alias of the cluster that clients left.
         target: alias of the cluster that clients moved to.
-        approver: user who must be among the approvals; None if no approver is expected.
+        approver: user who must be among the approvals; None: the approvals are not checked.
         folder: the evidence's folder; paths in the evidence may be relative to this folder.
         dag_id: the procedure.
         steps: names of the steps that the evidence's field `steps` must list.

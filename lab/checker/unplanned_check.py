@@ -178,7 +178,7 @@ class UnplannedCheck:
             self._check_stand(group, place, stands[place], rows.get(place), on_target.get(self.seen.there(place)))
 
     def _may_be_unknown(self, stand: Stand) -> bool:
-        """Whether the flight recorder may have missed the position: it did not run, or the first commit was late."""
+        """Whether samples may lack the position: no recorder ran, or its first commit was just before the loss."""
         died_at = self.trip.died_at
         return not self.trip.recorded or (
             died_at is not None and stand.first_at is not None and stand.first_at > died_at - RECENT_MS

@@ -304,7 +304,7 @@ class Rehearsal:
         """Save the ground truth, check the client move, and return the check's result.
 
         The check ends with test writes on the clusters. Load and clients must be stopped. `approver` is the user who
-        answered the gates; None if it does not matter who answered.
+        must have answered the gates; None: any user.
         """
         self.truth.save(self.folder / f"truth-{self.seed}.json")
         with without_garbage_collection():

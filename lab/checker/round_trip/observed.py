@@ -52,7 +52,7 @@ class Trip:
             target.
         mode: of a failback, `append` or `recreate`.
         decisions: of a failback, the decision on stranded records, by topic name or regular expression.
-        approver: user who answered the gates; None if no approver is expected.
+        approver: user who must have answered the gates; None: any user, after an unplanned failover except `starter`.
         starter: user who started the run.
         recorded: a flight recorder was running, so that its archive must have every position committed well before the
             source was lost.
