@@ -59,7 +59,8 @@ def assess(run: JobRun) -> None:
 def translate_too(run: JobRun, folder: Path) -> None:
     """Translate the positions if the input has a folder translate_offsets; print an error instead of raising it.
 
-    The loss is written even if the translation fails.
+    The loss is written even if the translation fails. The translation is written to the folder translate_offsets in
+    ``folder``, the scratch folder of the loss assessment.
     """
     job_name = translate_offsets.NAME
     if not (run.given / job_name).exists():

@@ -63,8 +63,14 @@ def translate(run: JobRun) -> None:
 def task_count(rows: int, records: int, partitions: int, cores: int) -> int:
     """Return the number of Spark tasks: at least 1, and at most one per partition.
 
-    Up to one task per core is used if each task has more records to read than a worker's start costs; big inputs get
-    more tasks than cores.
+    Up to one task per core is used, but only as many as have at least `RECORDS_OF_A_START` records each to read: that
+    takes as long as starting a Spark worker. Big inputs get more tasks than cores.
+
+    Args:
+        rows: number of positions to translate.
+        records: most records to read of one cluster.
+        partitions: number of partitions with positions.
+        cores: number of cores of all Spark workers.
     """
     useful_tasks = max(min(cores, records // RECORDS_OF_A_START), rows // ROWS_PER_TASK, records // RECORDS_PER_TASK)
     return max(1, min(useful_tasks, partitions))

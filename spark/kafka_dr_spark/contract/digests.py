@@ -62,7 +62,10 @@ def _portions(pieces: list[tuple[int, pa.Table, bool]]) -> Iterator[list[tuple[i
 
 
 def _as_json(rows: pa.Table) -> tuple[memoryview, NDArray[np.int32]]:
-    """Return rows as a text of canonical JSON lists, each after a comma; and at which byte each row and the end lie."""
+    """Return rows as text, and the byte offsets in this text at which each row begins and the last row ends.
+
+    The text has one canonical JSON list per row, each after a comma.
+    """
     columns = [_column_as_json(rows[name].combine_chunks()) for name in column_names("translation")]
     lines = pc.binary_join_element_wise(",[", pc.binary_join_element_wise(*columns, ","), "]", "")
     _, offsets, text = lines.buffers()

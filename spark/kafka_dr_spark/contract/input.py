@@ -117,11 +117,16 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
     table = open_dataset(folder, "bounds").to_table(columns=column_names("bounds"))
     check_values("bounds", table)
     if source_readable and (table["source_start"].null_count or table["cut_off"].null_count):
-        raise ContractBroken("bounds: source_start and cut_off must be given if the source is readable")
+        raise ContractBroken(
+            f"bounds: source_start is null in {table['source_start'].null_count} rows, cut_off in"
+            f" {table['cut_off'].null_count}; both must be given if the source is readable; a new try of the Airflow"
+            " task writes all input files again"
+        )
     bounds = {(row["topic"], row["partition"]): LogBounds(**row) for row in table.to_pylist()}
     if len(bounds) != len(table):
         raise ContractBroken(
-            f"bounds: {len(table)} rows for {len(bounds)} partitions; each partition must have exactly one row"
+            f"bounds: {len(table)} rows for {len(bounds)} partitions; each partition must have exactly one row; a new"
+            " try of the Airflow task writes all input files again"
         )
     return bounds
 
@@ -139,12 +144,15 @@ def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
     for topic, partition, number, *offsets in zip(*(table[name].to_pylist() for name in column_names("segments"))):
         numbered_segments.setdefault((topic, partition), {})[number] = Segment(*offsets)
     if sum(map(len, numbered_segments.values())) != len(table):
-        raise ContractBroken("segments: a partition has two segments with the same number")
+        raise ContractBroken(
+            "segments: a partition has two segments with the same number; a new try of the Airflow task writes all"
+            " input files again"
+        )
     return {key: in_order(key, numbered) for key, numbered in numbered_segments.items()}
 
 
 def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Returned]:
-    """Return by partition of a returned cluster its row of returned.parquet, with its offsets of kept.parquet.
+    """Return by partition what returned.parquet and kept.parquet state of the partition on the returned cluster.
 
     Raises:
         ContractBroken: returned.parquet does not have exactly one row for each partition of ``bounds``.
@@ -167,7 +175,9 @@ def load_returned(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Retur
 
 
 def load_kept(folder: Path) -> dict[Key, Ints]:
-    """Return by partition the ascending offsets of stranded records that earlier failbacks left in its log.
+    """Return by partition the stranded records that earlier failbacks left on the returned cluster.
+
+    The result has the records' offsets on the returned cluster, in ascending order.
 
     {} if the input has no kept.parquet.
     """
@@ -182,7 +192,10 @@ def load_kept(folder: Path) -> dict[Key, Ints]:
 
 
 def measure_positions(rows: Iterable[pa.Table]) -> dict[Key, Extent]:
-    """Return by partition how many positions tables in columns `TAGGED` have, and the lowest and the highest."""
+    """Return by partition how many positions it has to translate, and the lowest and the highest position.
+
+    ``rows`` are tables in columns `TAGGED`; of these only the rows of kind POSITION are read.
+    """
     extents: dict[Key, Extent] = {}
     for table in rows:
         positions = table.filter(pc.equal(table["kind"], POSITION))
@@ -228,7 +241,10 @@ def spread_partitions(weights: dict[Key, int], tasks: int) -> dict[Key, int]:
 
 
 class TaggedRows:
-    """Yields the rows of a job's input files in columns `TAGGED`; each iteration reads the files in portions again."""
+    """Iterates over the rows of a job's input files, as tables in columns `TAGGED` of the module `task_rows`.
+
+    Each iteration reads the files again, one portion of rows at a time, so that not all rows are in memory at once.
+    """
 
     def __init__(self, folder: Path, needed: Iterable[int], optional: Iterable[int]) -> None:
         present = [kind for kind in optional if (folder / f"{TAKEN[kind][0]}.parquet").exists()]
@@ -262,9 +278,9 @@ def tagged_rows(
 
     Args:
         folder: input folder.
-        needed: kinds of rows whose files must exist.
-        optional: kinds of rows whose files can be missing, because there is no flight recorder or the replication
-            direction never changed.
+        needed: kinds of rows (POSITION, SYNC ...) whose files must exist.
+        optional: kinds of rows whose files can be missing: those of the flight recorder if there is no flight
+            recorder, and SYNC_BACK if the replication direction never changed.
     """
     rows = TaggedRows(folder, needed, optional)
     return list(rows) if rows.count <= ROWS_HELD else rows
@@ -274,6 +290,11 @@ def _tagged(table: pa.Table, kind: int, **taken: str) -> pa.Table:
     """Return an input file's rows in columns `TAGGED`.
 
     A null number, or a number column that the file does not have, becomes NO_OFFSET; a missing text column is empty.
+
+    Args:
+        table: rows of the input file.
+        kind: kind of these rows, such as POSITION.
+        taken: by column of `TAGGED` the column of the file that fills it.
     """
     blank = {"kind": pa.scalar(kind, pa.int32()), "name": pa.scalar(""), "policy": pa.scalar("")}
     file_columns = {"topic": "topic", "partition": "partition", **taken}

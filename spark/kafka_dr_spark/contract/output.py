@@ -57,7 +57,9 @@ def scratch_folder(output: Path) -> Path:
 
 
 def write_rows(finished: Iterable[bytes], folder: Path) -> list[dict[str, Any]]:
-    """Write the translation rows to translation.parquet; return the reports, each with its topic and partition.
+    """Write the translation rows to translation.parquet; return one report per partition, sorted by partition.
+
+    A report has the partition's topic and number, and its figures for summary.json.
 
     Args:
         finished: packed output of the tasks: translation rows and report rows, distinguished by column ``kind``.

@@ -1,4 +1,9 @@
-"""Rows of all input files of a job in the same columns, so that each task gets all rows of its partitions."""
+"""Rows of all input files of a job in the columns `TAGGED`, so that each task gets all rows of its partitions.
+
+The *kind* of a row is the input file that holds the row: POSITION is positions.parquet, SYNC is syncs.parquet, and so
+on. `TAKEN` states by kind which column of that file fills which column of `TAGGED`. For example, a position's ``name``
+is its group.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from kafka_dr_spark.contract.columns import Ints
 Key = tuple[str, int]
 
 POSITION, SYNC, FLOOR, SEEN, STRETCH, SYNC_BACK = range(6)
-#: By kind of row: the input file, and for columns of `TAGGED` the column of that file that fills them.
+#: By kind of row: the input file's name, and by column of `TAGGED` the column of the file that fills it.
 TAKEN = {
     POSITION: (
         "positions",
@@ -79,7 +84,7 @@ def unpack_table(packed: bytes) -> pa.Table:
 
 
 class TaskRows:
-    """The input rows of one kind for one partition: adjacent rows of a task's table.
+    """The rows that one input file has of one partition: a slice of adjacent rows of a task's table.
 
     Only the requested columns are sliced, because slicing Arrow tables is slow for many small partitions.
     """
@@ -104,18 +109,22 @@ class TaskRows:
         )
 
 
-#: A partition's rows in columns `TAGGED`, one element per kind (POSITION, SYNC ...); positions are sorted by group.
+#: A partition's rows, one `TaskRows` per kind at the index POSITION, SYNC ...; positions are sorted by group.
 Kinds = list[TaskRows]
 
 
 def no_rows() -> Kinds:
-    """Return the rows of a partition that occurs in no input file: no rows for each kind."""
+    """Return one empty `TaskRows` per kind, for a partition that occurs in no input file."""
     columns = {name: np.empty(0, np.int64) for name in "abcd"}
     return [TaskRows(columns, 0, 0) for _ in TAKEN]
 
 
 def split_by_partition(table: pa.Table) -> dict[Key, Kinds]:
-    """Return by partition the rows of a table in columns `TAGGED`, one element per kind, sorted by name (the group)."""
+    """Return by partition its rows of a table in columns `TAGGED`, as a list with one `TaskRows` per kind.
+
+    The list's indexes are the kinds POSITION, SYNC ...; positions are sorted by group, all other rows keep the table's
+    order.
+    """
     topics, names = (_ranks(table[column]) for column in ("topic", "name"))
     kinds, partitions = table["kind"].to_numpy(), table["partition"].to_numpy()
     order = np.lexsort((names, kinds, partitions, topics))

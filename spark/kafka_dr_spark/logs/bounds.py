@@ -18,12 +18,13 @@ class LogBounds:
         target_start: first offset of the target's log; None if the target partition does not exist.
         boundary: the target's log end after MirrorMaker 2 has stopped; None if the target partition does not exist.
         drained: whether all records below the cut-off that a reader would get are proven to be on the target.
-        complete: whether no record between the last proven offset and the log's end is missing.
+        complete: whether no source record below the cut-off is missing on the target. If False, positions that lie
+            further below the cut-off are also matched from both logs' ends downwards.
         other_writer: whether another client than MirrorMaker 2 wrote to the target partition, or may have written.
         source_compacted: whether the source topic is compacted.
         target_compacted: whether the target topic is compacted.
         compare_timestamps: whether a record and its copy have the same timestamp; False for LogAppendTime topics.
-        recreated: whether the topic's id has changed since its offset syncs were written.
+        recreated: whether the source topic was recreated after its offset syncs were written.
     """
 
     topic: str

@@ -33,12 +33,12 @@ WHOLE = Segment()
 
 @dataclass(frozen=True)
 class Pairs:
-    """Usable offset pairs (u, d) of one partition, oldest first.
+    """Offset pairs (u, d) of one partition, oldest first, without pairs of an older target log.
 
     Attributes:
         upstream: int64 source offsets u.
         downstream: int64 target offsets d, strictly increasing.
-        discarded: number of offset syncs that were left out because later offset syncs contradict them.
+        discarded: number of offset syncs that were left out because they belong to an older target log.
     """
 
     upstream: Ints
@@ -68,15 +68,18 @@ class Pairs:
 def usable_pairs(upstream: Ints, downstream: Ints, sequence: Ints, bounds: LogBounds, unwatched: bool = False) -> Pairs:
     """Return one partition's offset syncs as pairs, oldest first.
 
-    Syncs that later syncs contradict, and syncs outside the logs' bounds, are left out.
+    Where the target offset does not rise from one sync to the next, the target's log was truncated or recreated: all
+    syncs from before the last such place are left out. Syncs outside ``bounds`` are left out, too. A sync that was
+    written twice in a row counts once.
 
     Args:
         upstream: source offsets of the syncs.
         downstream: target offsets of the syncs.
         sequence: numbers that rise in the order in which the syncs were written.
-        bounds: log starts and log ends of both clusters.
-        unwatched: whether neither a readable source nor a sample could show that the target log was replaced; the
-            bounds are then those of the whole log.
+        bounds: log starts and log ends of both clusters, of the whole logs or of one segment.
+        unwatched: True if the source cannot be read and the flight recorder has no sample of the partition. Then only
+            the syncs can show that the target's log was truncated or recreated: if the newest sync lies at or above
+            the target's log end, all syncs are left out. ``bounds`` must then be those of the whole logs.
     """
     order = np.argsort(sequence, kind="stable")
     u, d = upstream[order].astype(np.int64), downstream[order].astype(np.int64)

@@ -16,10 +16,16 @@ from kafka_dr_spark.logs.pairs import UNUSABLE, Pairs, lengths_after_pairs
 def longest_undetected_restart(pairs: Pairs, bounds: TargetBounds, reach: int) -> Ints:
     """Return per pair the length, in target offsets, of the longest range after it that may hide a restart.
 
-    A last element, for the logs' ends, is 0. UNUSABLE marks a pair with a later pair at or below its u, because the
-    number of records below such a pair is unknown. A range of equal length on both clusters hides a restart only if
-    gaps on the source offset the repeats exactly: such ranges count up to ``reach`` target offsets, longer ranges are
-    assumed to hide no restart. The last range counts one offset less, because it ends at the log end and not at a pair.
+    The result has one more element, 0, for the logs' ends. An element is UNUSABLE if a later pair has the same or a
+    lower u, because the number of source records below such a pair is unknown. The last range counts one offset less,
+    because it ends at the log end and not at a pair.
+
+    Args:
+        pairs: pairs of the partition.
+        bounds: log starts and log ends of the partition.
+        reach: the greatest length, in target offsets, at which a range of equal length on both clusters counts. Such a
+            range hides a restart only if gaps in the source's offsets make up exactly for the repeats; a longer range
+            of equal length is assumed to hide no restart.
     """
     if not len(pairs):
         return np.zeros(1, np.int64)
@@ -42,8 +48,8 @@ def upper_anchor(pairs: Pairs, bounds: TargetBounds, hiding: Ints, lowest: Ints,
     Args:
         pairs: pairs of the partition.
         bounds: log starts and log ends of the partition.
-        hiding: per pair the length, in target offsets, of the longest range after it that may hide a restart.
-        lowest: per position the lowest index to consider, at most one past the last pair.
+        hiding: result of `longest_undetected_restart` for these pairs.
+        lowest: per position the lowest index to return; one past the last pair stands for the logs' ends.
         proven: number of source records that exist for certain from the position to the pair ``lowest``.
     """
     usable = np.flatnonzero(hiding != UNUSABLE)

@@ -80,7 +80,11 @@ def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
 def rereads_by_group(rows: pa.Table) -> pa.Table:
     """Return one row per group: its highest bound of re-reads (records), and three counts of its positions.
 
-    The counts are: all positions, positions without a bound, and positions that the group may have left since.
+    The counts are: all positions, positions without a bound, and positions from which the group may have read on after
+    they were recorded.
+
+    Args:
+        rows: rows of the tasks, one per partition, with the groups' bounds as lists.
     """
     flat = pa.table(
         {

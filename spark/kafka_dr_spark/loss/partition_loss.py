@@ -5,9 +5,9 @@ Invariants:
 1. No acknowledged record below `from_offset` is missing on the target.
 2. No record in [from_offset, certain_to) is on the target. `certain_to` is None if this cannot be shown of any record.
 3. Records after the last sample have no bound: `possible_to` is the source's own end, None if unknown.
-4. One wrong offset sync changes neither `from_offset` nor `certain_to`, because a sync counts only if another statement
-   agrees. Doubt only lowers `from_offset`. However many syncs agree, they are ignored if they state more than the
-   flight recorder's content pair allows.
+4. One wrong offset sync changes neither `from_offset` nor `certain_to`, because no sync counts alone: a second sync
+   must agree. Doubt only lowers `from_offset`. All syncs are ignored if they state that more source records are on the
+   target than the flight recorder's content pairs allow.
 
 MirrorMaker 2 mirrors a partition in order and resumes after the offset that Connect stored: the next record mirrored
 for the first time is always the source's next one. So the target holds all records up to one source offset, whatever
@@ -69,7 +69,8 @@ class PartitionLastSeen:
 
         Args:
             offsets: offsets of the target's last records.
-            new_from: target offset from which on all records are first copies, each of the source's next record.
+            new_from: target offset. Each target record from this offset on is the first copy of a source record, and
+                the first copies have the order of the source's records.
         """
         reached = [
             (gap_free.end, gap_free.start + 1 + int(np.sum(offsets > gap_free.downstream)))
@@ -140,8 +141,9 @@ def loss_of(case: Case, seen: PartitionLastSeen | None) -> Search:
 def plausible_pairs(case: Case) -> Pairs:
     """Return the pairs (u, d) that no sample of the flight recorder contradicts.
 
-    A pair is contradicted if its target offset lies below a sample's target end, but its source offset does not lie
-    below this sample's source end, or if it lies too far above the last sample.
+    A sample contradicts a pair if d lies below the sample's target end, but u at or above its source end. The last
+    sample also contradicts a pair whose d lies at or above its target end, if u lies above its source end by more than
+    twice as much as d lies above its target end.
     """
     pairs, floors = case.pairs, case.floors
     if not len(floors):
@@ -190,16 +192,24 @@ class LossClaims(NamedTuple):
     below: int | None = None
 
     def contradicted(self, confirmed: int) -> bool:
-        """Return whether the pairs state more than is possible: `confirmed` or a claim's end lies above `below`."""
+        """Return whether pairs state that a record at or above `below` was mirrored; False if `below` is None.
+
+        Args:
+            confirmed: source offset below which all records are on the target, as pairs that confirm each other or
+                Connect's stored offset state.
+        """
         return self.below is not None and max([confirmed, *(claim.end for claim in self.stated)]) > self.below
 
 
 def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
-    """Return the claims of the last two pairs and of Connect that rest on first copies only.
+    """Return the claims of the last two pairs and of Connect's stored offset, as far as no repeat invalidates them.
 
-    A claim rests on first copies if all target records from its pair on, or from the sample of Connect's offset on, are
-    first copies. Target records added after a sample are copies of source records above the offset that Connect had
-    stored at this sample. The target is read from the offset at which such copies can begin, to its end.
+    A repeat is a target record that has the content of a lower target record read here. A pair's claim is left out if a
+    repeat lies at or above the pair. Connect's claim is left out if a repeat lies at or above the target's end in the
+    sample from which the stored offset comes.
+
+    Target records added after a sample are copies of source records above the offset that Connect had stored at this
+    sample. The target is read to its end, from the lowest offset at which such copies can lie.
     """
     last = range(max(len(pairs) - 2, 0), len(pairs))
     first = int(pairs.downstream[last[0]])
@@ -242,10 +252,14 @@ def _claims(case: Case, pairs: Pairs, seen: PartitionLastSeen) -> Search:
 
 
 def _loss_by_claims(case: Case, seen: PartitionLastSeen, claims: LossClaims, least: Loss) -> Loss:
-    """Return the `Loss` from the higher of two ends on: that of Connect's claim, and the lower of both pairs' ends.
+    """Return the `Loss` that begins where, by the claims, the records on the target end.
 
-    The loss never begins below the loss ``least``. It is certain if it begins at `claims.below`. If `below` is None,
-    the loss is certain if both pairs claim the same end and the source had no gap from the lower pair on.
+    Two ends are compared, and the higher end counts: the end of Connect's claim, and the lower end of the two pairs'
+    claims. The claim of one pair alone does not count. The loss never begins below the loss ``least``.
+
+    The loss is certain up to the source's log end at the last sample, if it begins at `claims.below`. If `below` is
+    None, it is certain if both pairs claim the end that counts and the source had no gap from the lower pair to this
+    end.
     """
     lower_claim = [min(claims.stated, key=lambda claim: claim.end)] if len(claims.stated) > 1 else []
     best = max(
@@ -296,12 +310,13 @@ def loss_with_source(case: Case, stored: int | None) -> Search:
 
 
 def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
-    """Return a target offset from which copies are to be read, and a source offset from which they may be copies.
+    """Return where, on the target, the copies of the source records from ``first`` on begin at the earliest.
 
-    All copies of source records from ``first`` on lie at or above the target offset. Records below the source offset
-    have no copy at or above the target offset. The target offset is None if no sample shows it, or if the source has
-    deleted records that may have such copies, because copies of remaining and of deleted records cannot be
-    distinguished.
+    Returns:
+        a target offset: all copies of source records from ``first`` on lie at or above it; and a source offset: no
+        record below it has a copy at or above the target offset. The target offset is None if it is unknown. It is also
+        None if the source has deleted a record at or above the source offset, because copies of deleted records cannot
+        be distinguished from copies of remaining records.
     """
     start, bounds, index = case.first_offset(first), case.bounds, case.floors.index_below(first)
     lowest = int(case.floors.replicated[index]) + 1 if index >= 0 else 0
@@ -309,9 +324,9 @@ def where_copies_begin(case: Case, first: int) -> tuple[int | None, int]:
 
 
 def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Search:
-    """Return the source records from offset ``lowest`` on, so many that more than ``count`` lie from ``first`` on.
+    """Return the source records from offset ``lowest`` on, with more than ``count`` records at or above ``first``.
 
-    All records up to the cut-off are returned if the log has fewer. None if the read limit does not allow so many.
+    If the log has fewer records, all records up to the cut-off are returned. None if the read limit is too low.
     """
     parts: list[Records] = []
     start, end = lowest, min(case.bounds.cut_off, first + count)
@@ -325,10 +340,11 @@ def _source_records(case: FullCase, lowest: int, first: int, count: int) -> Sear
 
 
 def _loss_by_content(case: Case, originals: Records, copies: Records, first: int) -> Loss:
-    """Return the `Loss`, from source offset ``first`` on or higher, that a comparison of contents shows.
+    """Return the `Loss` that a comparison of contents shows; it begins at source offset ``first`` or higher.
 
-    A source record certainly has a copy if its content is on the target and on no source record below ``first``. How
-    many records can have copies at most follows from the order of the target's records.
+    ``originals`` are records of the source, ``copies`` are records of the target. A source record certainly has a copy
+    if its content is on the target and on no source record below ``first``. How many records can have copies at most
+    follows from the order of the target's records.
     """
     codes = content_codes(join_records([originals, copies]))
     source_codes, target_codes = codes[: originals.size()], codes[originals.size() :]

@@ -7,8 +7,9 @@ Invariants:
    copies of records above N.
 2. Take the first sample with N at or above a position. No record below the position has a copy at or above the D of
    this sample. This D is called the ceiling of the position.
-3. For an earlier sample (N, D) at most position - 1 - N records below the position have copies at or above D: one each,
-   and one more for each target record between D and the ceiling whose content occurs between them before.
+3. Take an earlier sample (N, D). Only the records from N + 1 to position - 1 can have copies at or above D. Each of
+   them has one such copy, and has a further copy only where a target record between D and the ceiling repeats the
+   content of an earlier record of this range.
 
 MirrorMaker 2's repeats of records that the group has not read are no re-reads. A `Search` is a generator: it yields
 offset ranges to read, is sent their records, and returns what its docstring says.
@@ -61,10 +62,10 @@ def rereads_at_most(case: TargetCase, positions: Ints, targets: Ints) -> Search:
 
 
 def rereads_before_translation(case: TargetCase, positions: Ints, moved: Mask) -> Ints:
-    """Return per source position a bound of its re-reads (records) for any later translation; read no records.
+    """Return per source position how many records its group gets again at most, whichever target offset it gets.
 
-    A translation returns no target offset below the target's end in the newest sample from before the position. Records
-    that are mirrored until MirrorMaker 2 is stopped may raise the bound.
+    No records are read. The later translation returns no target offset below the target's end in the newest sample from
+    before the position. Records that are mirrored until MirrorMaker 2 is stopped may raise the bound.
 
     Args:
         moved: per position whether its group may have read on after the position was recorded.

@@ -57,14 +57,19 @@ class Seen(NamedTuple):
 
 
 def seen_of(key: Key, kinds: Kinds) -> Seen:
-    """Return the rows of last_seen.parquet and stretches.parquet of one partition.
+    """Return what last_seen.parquet and stretches.parquet state of the partition ``key``.
+
+    ``kinds`` are the partition's input rows.
 
     Raises:
         ContractBroken: last_seen.parquet does not have exactly one row of this partition.
     """
     rows = kinds[SEEN]
     if len(rows) != 1:
-        raise ContractBroken(f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows, must have one")
+        raise ContractBroken(
+            f"last_seen: {key[0]}-{key[1]} has {len(rows)} rows, must have one; a new try of the Airflow task writes"
+            " all input files again"
+        )
     source_end, replicated, sampled_at, stable_end = (
         None if (value := int(rows.numbers(name)[0])) == NO_OFFSET else value for name in "abcd"
     )

@@ -32,9 +32,9 @@ def record_fingerprints(
 ) -> tuple[Hashes, Hashes]:
     """Return both 64-bit halves of each record's fingerprint, equal for equal key, value, headers and timestamp.
 
-    A null differs from an empty value, and the borders between fields count. Each process draws its secrets at random,
-    because no client shall be able to craft records with equal fingerprints; so fingerprints of two processes cannot be
-    compared.
+    A null differs from an empty value, and key "ab" with value "c" differs from key "a" with value "bc". Each process
+    draws its secrets at random, because no client shall be able to craft records with equal fingerprints; so
+    fingerprints of two processes cannot be compared.
     """
     # The factor _ODD is odd, so that different timestamps stay different.
     high, low = (

@@ -95,12 +95,12 @@ def match_from_end(source: Records, target: Records) -> Ints:
 
 
 def match_codes_from_end(ours: Ints, theirs: Ints, offsets: Ints) -> Ints:
-    """Return for each code of ``ours`` the offset of its match in ``theirs``; ABSENT without a match.
+    """Return for each record of one log the offset of its match in the other log; ABSENT without a match.
 
     Args:
-        ours: codes of contents, in offset order.
-        theirs: codes of the contents to match with, in offset order.
-        offsets: offset of each code of ``theirs``.
+        ours: contents of the first log's records as numbers (`content_codes`), in offset order.
+        theirs: contents of the other log's records as numbers, in offset order.
+        offsets: offsets of the other log's records.
     """
     width = max(int(np.max(ours, initial=0)), int(np.max(theirs, initial=0)), len(ours), len(theirs)) + 1
     our_keys = ours * width + occurrence_from_end(ours)

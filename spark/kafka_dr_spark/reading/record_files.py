@@ -59,7 +59,10 @@ class Chosen(NamedTuple):
 
 
 class Listed(OpenWindow):
-    """A source offset range whose records are written to one file; only offsets and counts stay in memory."""
+    """A source offset range whose records are written to one file.
+
+    Rows are buffered and written in portions; after that only their offsets and counts stay in memory.
+    """
 
     def __init__(self, window: ReadWindow, path: Path, chosen: Chosen | None = None) -> None:
         super().__init__(window)
@@ -190,7 +193,7 @@ class ListingReader(WindowReader):
 
         Args:
             windows: the file of each offset range, with at most one range per partition.
-            chosen: the records to write, for ranges of which not all records are to be written.
+            chosen: by range the records to write; a range without an entry is written in full.
         """
         self._listed = {
             (window.topic, window.partition): Listed(window, path, (chosen or {}).get(window))
@@ -263,7 +266,7 @@ def list_stranded(
         limits: read limits.
         folder: contains the folders `STRANDED` and `UNCOMMITTED`.
         stable_ends: by source range, the last stable offset of its partition; its keys are the ranges to write.
-        chosen: the records to write, for ranges of which not all records are to be written.
+        chosen: by range the records to write; a range without an entry is written in full.
     """
     written = write_records(access, limits, folder / STRANDED, list(stable_ends), chosen)
     states = uncommitted_records(access, limits, written, stable_ends)
@@ -283,7 +286,10 @@ def write_records(
     windows: list[ReadWindow],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
-    """Write the records of source ranges, one file per partition; return by range the figures of its file."""
+    """Write the records of source ranges, one file per partition; return by range the figures of its file.
+
+    ``chosen`` has by range the records to write; a range without an entry is written in full.
+    """
     written: dict[ReadWindow, dict[str, Any]] = {}
     with ListingReader(access, limits) as reader:
         for start in range(0, len(windows), AT_ONCE):

@@ -342,7 +342,10 @@ def _change_rows(column: list[Any]) -> Iterator[int]:
 def _ends(
     side: str, name: tuple[str | None, int | None], messages: list[Message], window: OpenWindow | None
 ) -> list[int]:
-    """Return the log ends that end-of-log messages report; raise WindowUnreadable on an error that does not pass."""
+    """Return the log ends that one partition's messages without a record report; errors that can pass are ignored.
+
+    ``window`` is None if the partition's window is complete. An error that cannot pass raises WindowUnreadable.
+    """
     errors = [(message.offset(), error) for message in messages if (error := message.error()) is not None]
     if window is not None and any(error.code() == KafkaError._AUTO_OFFSET_RESET for _, error in errors):
         raise WindowUnreadable(
@@ -354,7 +357,7 @@ def _ends(
 
 
 def _is_end(side: str, name: tuple[str | None, int | None], error: KafkaError) -> bool:
-    """Return whether an error only marks a partition's end; raise WindowUnreadable if the error does not pass."""
+    """Return True for a log's end and False for an error that can pass; raise WindowUnreadable for any other."""
     if error.code() == KafkaError._PARTITION_EOF:
         return True
     if error.code() in HARMLESS or error.code() in PASSING or (error.retriable() and not error.fatal()):
