@@ -23,8 +23,8 @@ class Places(NamedTuple):
         lowest: per source record the first target row at which a copy of it can lie.
         unambiguous: per source record whether all target rows from its lowest row on are copies of records that the
             source still holds; otherwise a copy of a deleted record of the same content may be among them.
-        counted: whether neither log has deleted records; then all copies from the lowest row on count, else only the
-            last copy.
+        counted: whether neither log has deleted records. If True, each target record with a source record's content,
+            from its lowest row on, can be its copy; if False, only the last such target record is taken for its copy.
     """
 
     lowest: Ints
@@ -44,14 +44,14 @@ class ComparedRecords:
     def beginning(self, stated: int, places: Places, source_cut: bool) -> tuple[int, int]:
         """Return how many of the source's first records are certainly replicated, and how many count as replicated.
 
-        The second count adds the next source records, as many as directly follow, on the target, a copy of the last
-        certainly replicated record; these target records may be repeats of other source records.
+        The second count adds the longest run of next source records that, on the target, directly follows a copy of the
+        last certainly replicated record. The records of this run may be repeats of other source records.
 
         Args:
             stated: source offset below which all records were replicated.
             places: the target rows at which copies of the source's records can lie.
-            source_cut: whether the target may hold copies of records that the source has deleted, so that recurring
-                contents prove nothing.
+            source_cut: whether the target may hold copies of records that the source has deleted. If True, a run
+                proves nothing, and both counts are equal.
         """
         certain = max(int(np.searchsorted(self.ours.offsets, stated)), self._last_certain_row(places, source_cut) + 1)
         if not certain or source_cut:
@@ -61,7 +61,10 @@ class ComparedRecords:
         return certain, certain + longest_run(self._mine[certain:], self._others, copies + 1)
 
     def _last_certain_row(self, places: Places, source_cut: bool) -> int:
-        """Return the last source row whose content is on the target and in no earlier source row; -1 without one."""
+        """Return the last source row whose content is on the target and in no earlier source row; -1 without one.
+
+        If ``source_cut`` is True, rows whose copy may be that of a deleted record of the same content are left out.
+        """
         first_rows, last_rows = np.full(self._contents, -1), np.full(self._contents, -1)
         last_rows[self._others] = np.arange(len(self._others))
         first_rows[self._others[::-1]] = np.arange(len(self._others))[::-1]
@@ -77,6 +80,10 @@ class ComparedRecords:
 
         A copy of a deleted record with the same content would lie below the copies of earlier source records. If
         contents recur on the source, only contents that the target holds once count.
+
+        Args:
+            firsts: by content code the first target row with this content, -1 without one.
+            lasts: by content code the last target row with this content, -1 without one.
         """
         highest_before = np.maximum.accumulate(np.append(-1, firsts[self._mine]))[:-1]
         unique = (firsts == lasts)[self._mine] | (self._distinct == len(self._mine))
@@ -118,8 +125,8 @@ class ComparedRecords:
         """Return a mask of the target's records whose contents the source does not hold.
 
         Args:
-            source_cut: whether the source has deleted its oldest records. If so, contents that occur on the target
-                before the first content that the source still holds are not marked.
+            source_cut: whether the source has deleted its oldest records. If True, the mask leaves out each content
+                that occurs on the target before the first record that both logs hold: it may be of a deleted record.
         """
         shared_rows = np.flatnonzero(self._others < self._distinct)
         older_codes = self._others[: shared_rows[0] if len(shared_rows) else None] if source_cut else self._others[:0]
@@ -127,15 +134,14 @@ class ComparedRecords:
 
 
 def longest_run(wanted: Ints, there: Ints, begins: Ints) -> int:
-    """Return how many codes ``wanted`` and ``there`` have in common at most, counted from the best of ``begins``.
+    """Return the length of the longest run that begins both at the start of ``wanted`` and at a row of ``there``.
 
-    ``wanted`` is compared from its first code on, ``there`` from each of the rows ``begins`` on, up to the first
-    difference.
+    A run is a sequence of equal codes without a gap.
 
     Args:
-        wanted: codes to find.
-        there: codes to search.
-        begins: candidate rows of `there`.
+        wanted: codes of the source's next records, in offset order.
+        there: codes of the target's records, in offset order.
+        begins: rows of ``there`` at which the run may begin.
     """
     candidates = begins[begins < len(there)]
     candidates = candidates[there[candidates] == wanted[:1]] if len(wanted) else candidates[:0]

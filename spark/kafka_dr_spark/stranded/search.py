@@ -7,9 +7,9 @@ Invariants:
 
 1. MirrorMaker 2 mirrors a partition in order: the next record mirrored for the first time is always the source's next
    one. So all records from one offset on, `from_offset`, are stranded, whatever was repeated before.
-2. Take a content on the target that first occurs on the source at a record r. The target's record is a copy of r or of
-   a later record: `from_offset` lies above r. On the target, the copies of records after the last such r directly
-   follow a copy of r.
+2. Take a content on the target, and let r be the first source record with this content. The target's record is a copy
+   of r or of a later record, so `from_offset` lies above r. Take the highest r of all contents on the target. If more
+   records after r were replicated, their copies directly follow a copy of r on the target.
 3. Below `from_offset` the c-th last occurrence of a content is matched with the c-th last occurrence on the target. A
    record without a match is not on the target.
 4. Connect's stored offsets and offset syncs count only if the source holds every content of the target, because a
@@ -48,9 +48,11 @@ class Returned:
         replicated: last replicated offset that Connect stores; None if there is none or the offset was not read.
         stable_end: the source's last stable offset now.
         target_end: the target's log end now; None if the target lacks the partition.
-        copied_back: whether the source's log holds copies of the target's topic under a prefixed name, to be deleted.
-        decided_to: source offset below which records are copies, or were decided on by an earlier failback.
-        deleted_to: the source's log end now if the topic will be recreated, else None.
+        copied_back: whether the topic has a prefixed name and holds copies of a target topic. If True, it will be
+            deleted, and only its records that are no longer on the target are searched for.
+        decided_to: source offset below which all records are copies, or were decided on by an earlier failback.
+        deleted_to: the source's log end now if the topic will be recreated; records from the cut-off up to this end
+            that are no longer on the target are searched for, too. None if the topic will not be recreated.
         written_from: target offset at or above which clients' records can lie; None if the target lacks the partition.
         kept: source offsets of stranded records that earlier failbacks left on the source.
     """
@@ -213,8 +215,8 @@ def _only_here(case: Case, copies: tuple[int, int], originals: tuple[int, int]) 
 def _uncompared(case: Case, certain: Certain) -> Search:
     """Return the `StrandedRecords` of logs too long to compare: all records from one source offset on, not exact.
 
-    This offset is the lower of the stated offset and the offset after the newest offset sync whose two records are
-    equal (0 without such an offset sync), but never below the proven offset.
+    This offset is the lower of two: the stated offset, and the offset after the newest offset sync whose two records
+    are equal. Without such a sync it is 0. If the proven offset is higher, the proven offset counts instead.
     """
     index = yield from proven_floor(case, case.pairs, len(case.pairs) - 1)
     confirmed = 0 if index < 0 else int(case.pairs.upstream[index]) + 1
@@ -239,10 +241,11 @@ def stated_by_others(case: FullCase, known: Returned) -> int:
 
 
 def narrow_span(case: FullCase, known: Returned, first: int) -> list[LogSpan]:
-    """Return the smallest span to compare, in a list; [] without a sample before the last replicated record.
+    """Return the smallest ranges of both logs to compare, as a list of one `LogSpan`; [] if no sample shows them.
 
-    The last replicated record is at source offset ``first`` - 1. The span begins at the newest sample before this
-    record and contains the record's copy, because a source that has lost its newest records lacks that content.
+    The last replicated record is at source offset ``first`` - 1. The ranges begin at the newest sample before this
+    record, so that they contain its copy: if the source has lost its newest records, it lacks the copy's content, and
+    the comparison shows the loss.
     """
     index, floors = case.floors.index_below(first - 1), case.floors
     # If a log end once fell, both logs are compared whole, because other records may have been written at the same
@@ -309,10 +312,10 @@ def _compared(case: FullCase, known: Returned, span: LogSpan, certain: Certain, 
 def _places(case: Case, span: LogSpan, both: ComparedRecords) -> Places:
     """Return the target rows at which copies of the source's records can lie.
 
-    If the source has deleted no records, at least as many target rows lie before a record's copy as earlier source
-    records have copies in the span. If the source has deleted records, a record's copies lie at or above the target's
-    end in the newest sample from before the record. Above this end only copies of remaining records lie, unless
-    MirrorMaker 2 may have gone back to deleted records after that sample.
+    Without deleted source records: if n earlier source records have copies in the span, at least n target rows lie
+    before a record's copy. With deleted source records: a record's copies lie at or above the target's end in the
+    newest sample from before the record. From this end on all target records are copies of remaining source records,
+    unless MirrorMaker 2 may have gone back to deleted records after that sample.
     """
     bounds, floors, ours = case.bounds, case.floors, both.ours.offsets
     rows = np.arange(len(ours))
@@ -349,8 +352,15 @@ def _comparison_evidence(both: ComparedRecords, certain: int, replicated: int) -
 def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing: Mask) -> Search:
     """Return a mask of source records whose copies the target's log cleaner cannot have removed.
 
-    These are the last values of keys, except of keys that clients have written on the target after the boundary. If
-    clients' records exceed the read limit, no key is excepted.
+    A marked record is the last of its key on the source and no tombstone, and no client has written its key on the
+    target after the boundary. The last condition is dropped if clients' records exceed the read limit, or if no record
+    of ``missing`` meets the other conditions.
+
+    Args:
+        case: gives the target to read.
+        known: gives the target's log end now.
+        ours: source records.
+        missing: mask of the source records for which the result is needed.
     """
     newest, start, end = (
         last_of_key(ours) & ~ours.tombstone,
@@ -366,8 +376,8 @@ def _never_cleaned_there(case: FullCase, known: Returned, ours: Records, missing
 def _never_cleaned(both: ComparedRecords, case: FullCase, known: Returned) -> Mask:
     """Return a mask of target records whose originals the source's log cleaner cannot have removed.
 
-    These are the last values of keys that the source does not hold, or of all keys if the source has lost its newest
-    records.
+    A marked record is the last of its key on the target and no tombstone, and the source holds no record of its key.
+    The last condition is dropped if the source has lost its newest records.
     """
     newest = last_of_key(both.theirs) & ~both.theirs.tombstone
     lost_tail = known.replicated is not None and known.replicated >= case.bounds.cut_off

@@ -125,9 +125,13 @@ class SearchTask:
         return {key: figures[window] for key, window in windows.items() if self._keep_if_filled(OLDER, figures[window])}
 
     def _keep_if_filled(self, kind: str, figures: dict[str, Any]) -> bool:
-        """Return whether a file holds any record, and delete the file if not.
+        """Return whether a written file holds any record; delete the file if not.
 
         A range of offsets may hold only transaction markers, which are no records.
+
+        Args:
+            kind: name of the file's folder, STRANDED or OLDER.
+            figures: figures of the file, with its number of records and its name.
         """
         if not figures["records"]:
             (self._folder / kind / figures["file"]).unlink()

@@ -98,8 +98,9 @@ class LogRange:
     def settle(self) -> Search:
         """Read the needed records; return one answer per position.
 
-        All answers are None, and `settled` is False, if the read limit is too small. Otherwise an answer is None only
-        if the source has no record from the position on and the target's end alone proves nothing.
+        If the read limit is too low, all answers are None and `settled` is False. Else `settled` is True, and an answer
+        is None only if the source has no record at or above the position and it is not proven that the target's log end
+        is the right position: the partition is not drained, or another client has written to it.
         """
         while True:
             if not (yield from self._raise_top()) or not (yield from self._match()):
@@ -286,10 +287,10 @@ class LogRange:
 
 
 def report_missing(case: Case, view: Records, hole: Mask, cut: Mask) -> None:
-    """Add to a case's findings the missing source records, and those whose copies retention has deleted.
+    """Add to a case's lists ``holes`` and ``cut`` the ranges of source records that have no copy on the target.
 
     Args:
-        case: gets one finding in ``holes`` and one in ``cut``, each unless its mask marks no record.
+        case: its list ``holes`` gets one entry if ``hole`` marks a record, its list ``cut`` if ``cut`` marks one.
         view: source records.
         hole: mask of records that must be on the target but are missing.
         cut: mask of records whose copies the target's retention has deleted.

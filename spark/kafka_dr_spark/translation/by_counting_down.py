@@ -19,8 +19,9 @@ Invariants:
    many new records lead to d'.
 
 Gaps on the source, recurring contents and repeats can only make t lie lower. Danger: records of another writer on the
-target would make t lie higher. A `Search` is a generator: it yields offset
-ranges to read, is sent their records, and returns what its docstring says.
+target would make t lie higher.
+
+A `Search` is a generator: it yields offset ranges to read, is sent their records, and returns what its docstring says.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class Count(NamedTuple):
 
 
 def counted_down(case: Case, positions: Ints, above: Ints, targets: Ints) -> Search:
-    """Return by row of ``positions`` a target offset and its evidence, where counting down exceeds ``targets``.
+    """Return a target offset and its evidence for each position that counting down places above ``targets``.
+
+    The result is keyed by the position's index in ``positions``.
 
     Args:
         positions: ascending source positions.
@@ -98,13 +101,14 @@ class New:
         self._offsets = records.offsets[np.unique(self._codes, return_index=True)[1]]
 
     def lowest(self, offset: int, count: int, start: int) -> int | None:
-        """Return the lowest target offset from which at most `count` new records lead to the content of `offset`.
+        """Return the lowest target offset from which at most ``count`` new records lead to a record.
 
-        The new records are counted up to and including the first record of the range with that content.
+        New records are counted up to and including the first record of the range that has this record's content.
 
-        Returns:
-            `start`, where the range begins, if no more than `count` new records lead to that content; None if no record
-            of the range is at `offset`.
+        Args:
+            offset: target offset of the record; if the range has no record there, the result is None.
+            count: number of new records.
+            start: where the range begins; the result if the whole range has at most ``count`` new records to count.
         """
         at = int(np.searchsorted(self._records.offsets, offset))
         if at == self._records.size() or self._records.offsets[at] != offset:
@@ -137,9 +141,13 @@ def _counts(case: Case, positions: Ints, above: Ints, targets: Ints) -> list[Cou
 
 
 def _spans(case: Case, wanted: dict[int, Span]) -> list[tuple[list[int], Span]]:
-    """Return the target offset ranges to read, each with the indices of the pairs from which is counted down.
+    """Return the target offset ranges to read, each with the indexes of the pairs where counting starts.
 
     Newer pairs come first, overlapping ranges are merged, and ranges beyond the read limit are left out.
+
+    Args:
+        case: gives the read limit.
+        wanted: by index of a pair, the target offset range that counting down from this pair needs.
     """
     spans: list[tuple[list[int], Span]] = []
     for pair, (start, end) in sorted(wanted.items(), reverse=True):

@@ -1,6 +1,7 @@
 """Translate each position within the segment that it lies in, once the replication direction has changed.
 
-Why: decisions/0013. Each segment is a case of its own.
+Why: decisions/0013. The positions of each segment are translated as a case (`Case`) of their own, with log starts, log
+ends and pairs of this segment.
 
 Invariants:
 
@@ -189,7 +190,8 @@ class Partition:
     def _places(self, positions: Ints) -> tuple[Ints, Ints]:
         """Return per position its segment's number, and the position lowered to that segment's end.
 
-        The number is -1 for a position below the oldest segment; a position below the source's log start is raised.
+        The number is -1 for a position below the oldest segment. A position below the source's log start is first
+        raised to this log start.
         """
         segments = [case.segment for case in self.parts]
         gaps = [True, *(segment.source_from != before.source_to for before, segment in itertools.pairwise(segments))]

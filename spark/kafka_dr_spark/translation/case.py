@@ -95,11 +95,12 @@ class Limits:
         source_readable: whether the job reads the source.
         content_limit: most records to read per partition and cluster.
         target_isolation: isolation level at which the job reads the target.
-        reach: a longer range (in offsets) between two pairs, equally long on both clusters, hides no restart.
+        reach: length in offsets. A range between two pairs that is equally long on both clusters, and longer than this,
+            is assumed to hide no restart of MirrorMaker 2.
         near: positions at most this many offsets below the cut-off are matched from both logs' ends downwards.
         deadline_seconds: most seconds that one Spark task reads.
         rows_per_read: most records that one read of a consumer returns.
-        source_final: whether no client writes on the source any more; the cut-off is then its last log end.
+        source_final: whether clients have stopped writing to the source, so that its log end stays at the cut-off.
         only_mirrored: whether the target's logs, as far as is recorded, hold only records that the flow mirrored.
         whole: whether the search for stranded records also lists replicated records that are no longer on the target.
     """
@@ -123,10 +124,11 @@ class Case:
 
     Attributes:
         bounds: log starts and ends on both clusters; of the segment if only a segment is translated.
-        pairs: usable offset syncs; without a readable source also content pairs, if positions are translated.
+        pairs: offset syncs that no later sync contradicts. If positions are translated and the source cannot be read,
+            also the flight recorder's content pairs.
         limits: read limits of the job.
         floors: log ends of both clusters as the flight recorder sampled them, for a source that cannot be read.
-        segment: the segment to translate.
+        segment: the segment to translate; `WHOLE` means both logs in full.
         left: records that may still be read, by cluster (SOURCE, TARGET).
         read: records that were read, by cluster.
         holes: source records that are missing on the target.

@@ -7,8 +7,8 @@ Invariants:
 1. In a floor (E, D) the target's end D was read before the source's end E: every copy of a source record at or above E
    lies at or above D.
 2. Source records above u were first mirrored after u. So none of their copies lies at or below the first copy of u, and
-   this first copy lies at or above every floor with E <= u. Another record with the content of u can only make the
-   first copy that is found lie lower.
+   this first copy lies at or above every floor with E <= u. If another record has the content of u, the record taken
+   for the first copy can only lie lower.
 
 A `Search` is a generator: it yields offset ranges to read, is sent their records, and returns what its docstring says.
 """

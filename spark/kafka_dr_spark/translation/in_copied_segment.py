@@ -114,7 +114,10 @@ class _Matched:
         )
 
     def _reached(self, first: Ints) -> Ints:
-        """Return per row number in ``first`` how many originals are reached, as shown by the copies before that row."""
+        """Return per position how many originals are reached, as the copies below the position show.
+
+        ``first`` has per position the row of the first copy at or above the position.
+        """
         first_original = _first_rows(self._theirs, self._size)
         if not self._target_whole:
             # A content that occurs once among all copies has one original; of a content that recurs, the first original
@@ -143,7 +146,13 @@ class _Matched:
         return lowest[first]
 
     def _bounds(self, positions: Ints, first: Ints, reached: Ints) -> Ints:
-        """Return per position how many originals from number ``reached`` on a group at the position may have read."""
+        """Return per position how many originals that are not reached a group at the position may have read.
+
+        Args:
+            positions: source positions.
+            first: per position the row of the first copy at or above the position.
+            reached: per position the number of originals that are reached.
+        """
         behind = len(self._theirs) - reached
         consumed = first if self._source_whole else positions - self._case.segment.source_from
         compacted = self._case.bounds.source_compacted
@@ -219,10 +228,11 @@ class _Counted:
         return target_offsets
 
     def _counted_down(self, positions: Ints) -> Ints:
-        """Return per position a target offset, counted down from the pairs above the position and the segment's end.
+        """Return per position the highest target offset that counting the originals down gives.
 
-        From this target offset to a pair's original lie as many originals as source offsets from the position to the
-        pair's copy. The highest such offset counts. The segment's begin is returned if the originals were not read.
+        Counting down from a pair gives the target offset from which n originals lead to the pair's original, where n is
+        the number of source offsets from the position to the pair's copy. Counting starts at each pair above the
+        position, and at the segment's end. The segment's begin is returned if the originals were not read.
         """
         bounds = self._case.bounds
         if self._originals is None:
@@ -236,11 +246,11 @@ class _Counted:
     def _not_below(self, positions: Ints) -> Ints:
         """Return per position a target offset at or above which all originals of the copies from the position on lie.
 
-        In a range between two pairs with more copies than originals, MirrorMaker 2 jumped back by the difference, at
-        unknown places. If the originals were not read, transaction markers may lie among the originals: MirrorMaker 2
-        may then have jumped back, in a range of unequal lengths, by all copies of the range but one. If the last copy
-        is not proven to be of the last original, MirrorMaker 2 may have stopped while it repeated records: the copies
-        may then be of any original.
+        If a range between two pairs has more copies than originals, MirrorMaker 2 jumped back by the difference, at
+        unknown places. If the originals were not read, transaction markers may lie among them: in a range that is not
+        equally long on both clusters, MirrorMaker 2 may have jumped back by all copies of the range but one. If the
+        last copy is not proven to be of the last original, MirrorMaker 2 may have stopped while it repeated records:
+        the copies may then be of any original.
         """
         copy_offsets, number = (
             np.append(self._pairs.upstream, self._case.bounds.cut_off),

@@ -27,7 +27,7 @@ from kafka_dr_spark.translation.case import SOURCE, TARGET, Answer, FullCase, Se
 
 
 def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
-    """Return one answer per source position, from the nearest pair at or below whose two records are equal.
+    """Return one answer per source position, from the highest pair not above it whose two records are equal.
 
     All positions are refused if the partition is not drained.
     """
@@ -43,9 +43,18 @@ def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
 
 
 def _from_lower(case: TargetCase, trusted: Pairs, index: int, lower: int, position: int, **known: Any) -> Answer:
-    """Return the answer for a position by pair ``index`` or, if ``lower`` differs, by pair ``lower`` of ``trusted``.
+    """Return the answer for a position by pair ``lower`` of ``trusted``.
 
-    The bound of an answer by ``lower`` reaches to the same target offset as the bound of an answer by ``index``.
+    If ``lower`` is another pair than ``index``, the answer's bound reaches to the same target offset as the bound of an
+    answer by pair ``index``.
+
+    Args:
+        case: partition to translate, with all its pairs.
+        trusted: all pairs of the case, or only its first ones.
+        index: index of the last pair with u <= position among all pairs.
+        lower: index of the last such pair that can be relied on; -1 stands for the target's log start.
+        position: source position.
+        known: `exact_pairs` and `unique_from` of `nearest_place`, for pair ``index``.
     """
     target, bound, class_, evidence = nearest_place(case.pairs, case.bounds, index, position, **known)
     if index != lower:
@@ -212,11 +221,12 @@ def _before_restart(pairs: Pairs, first: int, recurring: Ints) -> Pairs:
 
 
 def first_unsettled(pairs: Pairs, bounds: TargetBounds) -> int | None:
-    """Return the index of the first pair whose following range may hold records that a restart did not mirror again.
+    """Return the index of the first pair after which MirrorMaker 2 may have restarted and then stopped too early.
 
-    -1 stands for the range before the first pair; None if no range may hold such records. A range is ruled out if it is
-    equally long on source and target, or if the pairs after the range name at least as many different source records
-    above its start as the range has target records.
+    Too early means: before it had mirrored again all records that it had mirrored before the restart. -1 stands for the
+    range before the first pair; None if no range can hold such a restart. A range is ruled out if it is equally long on
+    source and target. It is also ruled out if the pairs after the range name at least as many different source records
+    above its start as the range has target offsets.
     """
     on_source, on_target = lengths_after_pairs(pairs, bounds)
     if len(np.unique(pairs.upstream)) < pairs.downstream[0] - bounds.target_start:

@@ -145,9 +145,10 @@ def _by_content(case: FullCase, positions: Ints, top: int) -> Search:
 
 
 def _from_pairs(case: TargetCase, positions: Ints) -> Search:
-    """Return one answer per source position, from pairs; in a closed segment from first copies of their records.
+    """Return one answer per source position, from pairs.
 
-    First copies are used because MirrorMaker 2's last run may have ended before the end of a closed segment.
+    In a segment that has an end, the first copies of the pairs' records give the answers, because MirrorMaker 2's last
+    run may have ended before the segment's end.
     """
     if not case.segment.closed:
         return (yield from nearest_pairs(case, positions))

@@ -61,7 +61,10 @@ def drive_searches(started: list[Search], read: Read) -> list[Any]:
     requested: dict[int, list[ReadWindow]] = {}
 
     def advance(number: int, records: list[Records] | None) -> None:
-        """Give a search the records that it requested; store the windows that it requests next, or its result."""
+        """Send the search ``number`` the records that it requested; store what it requests next, or its result.
+
+        ``records`` is None to start the search.
+        """
         try:
             requested[number] = next(started[number]) if records is None else started[number].send(records)
         except StopIteration as done:
@@ -212,7 +215,10 @@ def _syncs(rows: TaskRows) -> Syncs:
 
 
 def case_of(kinds: Kinds, bounds: LogBounds, limits: Limits) -> Case:
-    """Return the case of a whole partition, with usable pairs and samples from its input rows."""
+    """Return the case of a whole partition, with its pairs and samples from ``kinds``, its input rows by kind.
+
+    Pairs and samples of an older log are left out.
+    """
     source_end, target_end, replicated, sampled_at = (kinds[FLOOR].numbers(name) for name in "abcd")
     floors = usable_floors(source_end, target_end, replicated, sampled_at, bounds)
     # A readable source or the recorder's samples show whether the target's log was replaced.
@@ -254,6 +260,11 @@ def of_those_that_moved(columns: dict[str, pa.Array], moved: pa.Array, case: Cas
 
     Such a group may have read all records whose copies lie at or above its target position, so its bound reaches to the
     boundary. The result is empty if the target partition does not exist.
+
+    Args:
+        columns: columns of the partition's translation rows, one row per group.
+        moved: per row 1 if the group may have read on after its position was recorded.
+        case: case of the partition; None if bounds.parquet has no row of the partition.
     """
     if case is None or not case.bounds.target_exists:
         return {}
