@@ -51,7 +51,10 @@ def check_columns(name: str, seen: pa.Schema) -> None:
     for column in load_schema(name)["columns"]:
         index = seen.get_field_index(column["name"])
         if index < 0:
-            raise ContractBroken(f"{name}: column {column['name']} is missing; present: {', '.join(seen.names)}")
+            raise ContractBroken(
+                f"{name}: column {column['name']} is missing; present: {', '.join(seen.names)}; install plugins and"
+                " spark of the same release, because the Airflow task writes the file and this job reads it"
+            )
         if not _same_type(seen.field(index).type, ARROW_TYPES[column["type"]]):
             raise ContractBroken(
                 f"{name}: column {column['name']} must be {column['type']}, is {seen.field(index).type}"

@@ -91,8 +91,8 @@ class KafkaAccess:
         except KafkaException as error:
             # librdkafka quotes the offending value, which may be a password.
             raise WindowUnreadable(
-                f"{side}: librdkafka refuses the client settings ({error.args[0].name()}); compare the names and"
-                " values of these settings with librdkafka's list of configuration properties"
+                f"{side}: librdkafka refuses the client settings ({error.args[0].name()}); compare the settings with"
+                f" librdkafka's list of properties; if Airflow runs the job, correct the {side}'s Airflow connection"
             ) from None
 
 
@@ -293,7 +293,8 @@ class WindowReader:
             except KafkaException as error:
                 raise WindowUnreadable(
                     f"{side}: no broker answers ({error.args[0].name()}); compare bootstrap.servers and the login in"
-                    " the client settings with the brokers' listeners, and test the network from the Spark workers"
+                    " the client settings with the brokers' listeners, and test the network from the Spark workers; if"
+                    f" Airflow runs the job, the settings stand in the {side}'s Airflow connection"
                 ) from None
             self._partitions[side] = {
                 (topic, partition) for topic, metadata in topics.items() for partition in metadata.partitions

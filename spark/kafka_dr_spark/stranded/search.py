@@ -143,7 +143,10 @@ def stranded_of(case: Case, known: Returned, whole: bool = False) -> Search:
         whole: whether to list also records that were replicated and are no longer on the target.
     """
     if not source_known(case):
-        raise ContractBroken(f"bounds: source_start and cut_off of {case.bounds} must be given")
+        raise ContractBroken(
+            f"bounds: source_start and cut_off of {case.bounds} must be given; a new try of the Airflow task writes all"
+            " input files again"
+        )
     bounds = case.bounds
     if known.copied_back:
         originals = (case.bounds.target_start, case.bounds.boundary) if both_known(case) else (0, 0)

@@ -33,7 +33,10 @@ def nearest_pairs(case: TargetCase, positions: Ints) -> Search:
     """
     if not case.bounds.drained:
         return [
-            refused_answer("not drained, and too many records to read: which records are on the target is not proven")
+            refused_answer(
+                "the partition is not drained and has too many records to read: which of these records are on the"
+                " target is not proven"
+            )
         ] * len(positions)
     below = pair_below(case.pairs, positions)
     proven = {}

@@ -39,7 +39,7 @@ def answer_without_reading(case: Case, position: int) -> Answer | None:
     """Return the answer for a source position from log starts and ends alone; None if more must be read."""
     bounds = case.bounds
     if bounds.recreated:
-        return refused_answer("the topic was recreated: its offset syncs belong to the older log")
+        return refused_answer("the source topic was recreated: its offset syncs belong to the deleted log")
     if position < 0:
         return refused_answer(f"position {position} is not an offset")
     if bounds.cut_off is not None and position > bounds.cut_off:

@@ -235,7 +235,10 @@ def finished_rows(key: Key, rows: TaskRows, case: Case | None, answers: dict[int
     """
     names = rows.column("name")
     if len(names) > 1 and pc.any(pc.equal(names[1:], names[:-1])).as_py():
-        raise ContractBroken(f"positions: a group has more than one row for {key[0]}-{key[1]}, must have one")
+        raise ContractBroken(
+            f"positions: a group has more than one row for {key[0]}-{key[1]}, must have one; a new try of the Airflow"
+            " task writes all input files again"
+        )
     encoded = pc.dictionary_encode(rows.column("policy"))
     choices, policy = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     # Each distinct position is answered once; groups at the same position take a copy of the answer.
@@ -278,7 +281,7 @@ def of_those_that_moved(columns: dict[str, pa.Array], moved: pa.Array, case: Cas
 
 def _answer_for(case: Case | None, answers: dict[int, Answer | None], position: int, policy: str) -> Answer:
     if case is None:
-        return refused_answer("no bounds were given for this partition")
+        return refused_answer("bounds.parquet has no row for this partition")
     return answers[position] or note_raised(case, position, by_policy(policy, case.bounds))
 
 

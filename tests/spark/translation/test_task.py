@@ -121,7 +121,7 @@ def test_a_group_with_two_positions_is_refused(monkeypatch: pytest.MonkeyPatch) 
 def test_partitions_without_bounds_are_refused_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """A position on a partition that nobody described gets its row, with the reason."""
     made, summary = translated([("other", 0, POSITION, "g", "fail", 1, 5, 0)], monkeypatch)
-    assert made[0]["class"] == "REFUSED" and made[0]["evidence"] == "no bounds were given for this partition"
+    assert made[0]["class"] == "REFUSED" and made[0]["evidence"] == "bounds.parquet has no row for this partition"
     assert summary["refused"] == [
         {"group": "g", "topic": "other", "partition": 0, "position": 1, "reason": made[0]["evidence"]}
     ]
