@@ -5,14 +5,14 @@
 In this job, unlike in the failback that starts it, the source is the returned cluster, and the target is the cluster
 that clients moved to. Reads bounds.parquet (the cut-off is the source's log end before the flow back wrote to the
 source, the boundary is the target's log end before any client wrote to the target), returned.parquet, syncs.parquet,
-the flight recorder's floors.parquet, job.json, and both logs as far as the comparison needs (each log once, and the
-stranded records once more). With --wait-for-input the job starts while the input is being written: job.json must be
-written last and atomically. Writes stranded_summary.parquet, summary.json, and these folders: stranded (the stranded
-records), uncommitted (a list of the stranded records whose transaction has not committed), older (replicated records
-that are no longer on the target). All Spark workers must have access to the output folder. Client settings come as JSON
-from the environment variables KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their owner
-can read (--source-config, --target-config). The same input gives the same rows and digest; a second run with the same
---output does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
+the flight recorder's floors.parquet, job.json, and both logs as far as the comparison needs. Each log is read once, and
+the stranded records are read once more. With --wait-for-input the job starts while the input is being written: job.json
+must be written last and atomically. Writes stranded_summary.parquet, summary.json, and these folders: stranded (the
+stranded records), uncommitted (a list of the stranded records whose transaction has not committed), older (replicated
+records that are no longer on the target). All Spark workers must have access to the output folder. Client settings come
+as JSON from the environment variables KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their
+owner can read (--source-config, --target-config). The same input gives the same rows and digest; a second run with the
+same --output does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
 """
 
 from __future__ import annotations

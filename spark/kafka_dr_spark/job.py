@@ -155,7 +155,7 @@ def run_job(
         about: the job's docstring.
         work: makes the output.
         reads_source: whether the job reads the source even if job.json states that the source is not readable.
-        prepare: starts Spark while the job waits for its input.
+        prepare: starts Spark; called only with --wait-for-input, before the job waits for its input.
     """
     try:
         wanted = common_options(about).parse_args()

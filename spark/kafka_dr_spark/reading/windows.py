@@ -180,7 +180,7 @@ def take_prints(windows: list[OpenWindow]) -> None:
 
 
 def group_windows(windows: list[OpenWindow]) -> Iterator[list[OpenWindow]]:
-    """Yield groups of windows whose records fit into memory together."""
+    """Yield groups of at most WINDOWS_AT_ONCE windows, so that the records of a group fit into memory together."""
     for start in range(0, len(windows), WINDOWS_AT_ONCE):
         yield windows[start : start + WINDOWS_AT_ONCE]
 

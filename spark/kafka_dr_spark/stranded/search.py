@@ -42,11 +42,12 @@ class Returned:
     """What the job's input states of one partition of the returned cluster (the source) besides its log bounds.
 
     Attributes:
-        source_from: source offset; copies of the records from this offset on lie at or above ``target_from``.
+        source_from: source offset at which the flow from source to target last began, 0 if not recorded. Copies of the
+            records from this offset on lie at or above ``target_from``.
         target_from: target offset at or above which MirrorMaker 2 wrote only copies of records from ``source_from`` on.
         proven_end: source offset below which all records were proven to be on the target; None if nothing was proven.
         replicated: last replicated offset that Connect stores; None if there is none or the offset was not read.
-        stable_end: the source's last stable offset now.
+        stable_end: the source's last stable offset now, at most the cut-off.
         target_end: the target's log end now; None if the target lacks the partition.
         copied_back: whether the topic has a prefixed name and holds copies of a target topic. If True, it will be
             deleted, and only its records that are no longer on the target are searched for.

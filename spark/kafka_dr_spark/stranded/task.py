@@ -63,7 +63,10 @@ class SearchTask:
         )
 
     def __call__(self, part: tuple[list[Key], bytes]) -> bytes:
-        """Return the packed output rows (columns `output_schema`) for partitions and their packed input rows."""
+        """Return the packed output rows (columns `output_schema`) of the partitions of ``part``.
+
+        ``part`` has the partitions of this task and their packed input rows.
+        """
         keys, packed = part
         return pack_table(self.search(keys, split_by_partition(unpack_table(packed))))
 

@@ -228,7 +228,7 @@ class LogRange:
         ]
 
     def _pair_at(self, targets: Ints, first: Ints, view: Records) -> Ints:
-        """Return per position the index of the pair (first unread record, target position); -1 if there is none.
+        """Return per position the index of the pair of its first unread record and its target position; -1 without one.
 
         Args:
             targets: target positions.

@@ -38,6 +38,10 @@ Syncs = tuple[Ints, Ints, Ints]
 def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segment, ...]:
     """Return a partition's segments, oldest first.
 
+    Args:
+        key: topic and number of the partition.
+        numbered: the segments by their numbers.
+
     Raises:
         ContractBroken: a number is missing, a segment begins below the end of the segment before, or the last segment
             has an end or was copied back.

@@ -93,7 +93,7 @@ class Limits:
     Attributes:
         isolation: isolation level at which MirrorMaker 2 reads the source.
         source_readable: whether the job reads the source.
-        content_limit: most records to read per partition and cluster.
+        content_limit: most offsets to read per case (partition or segment) and cluster.
         target_isolation: isolation level at which the job reads the target.
         reach: length in offsets. A range between two pairs that is equally long on both clusters, and longer than this,
             is assumed to hide no restart of MirrorMaker 2.
@@ -129,10 +129,10 @@ class Case:
         limits: read limits of the job.
         floors: log ends of both clusters as the flight recorder sampled them, for a source that cannot be read.
         segment: the segment to translate; `WHOLE` means both logs in full.
-        left: records that may still be read, by cluster (SOURCE, TARGET).
-        read: records that were read, by cluster.
-        holes: source records that are missing on the target.
-        cut: source records whose copies the target's retention has deleted.
+        left: number of offsets that may still be read, by cluster (SOURCE, TARGET).
+        read: number of records that were read, by cluster.
+        holes: ranges of source offsets with records that are missing on the target.
+        cut: ranges of source offsets with records whose copies the target's retention has deleted.
     """
 
     bounds: LogBounds

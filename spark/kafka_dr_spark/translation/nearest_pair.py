@@ -212,7 +212,12 @@ def _settled_pairs(case: TargetCase, positions: Ints) -> Search:
 def _before_restart(pairs: Pairs, first: int, recurring: Ints) -> Pairs:
     """Return the pairs before the first sign of a restart after pair ``first``.
 
-    Such a sign is a u that does not rise, or a target record whose content recurs.
+    Such a sign is a u that does not rise from one pair to the next, or a target record whose content recurs.
+
+    Args:
+        pairs: pairs of the partition.
+        first: index of a pair; -1 stands for the range before the first pair.
+        recurring: target offsets of the records whose content a later target record repeats.
     """
     first_range = max(first, 0)
     back = np.flatnonzero(np.diff(pairs.upstream[first_range:]) <= 0)
