@@ -132,9 +132,9 @@ def load_bounds(folder: Path, source_readable: bool) -> dict[Key, LogBounds]:
 
 
 def load_segments(folder: Path) -> dict[Key, tuple[Segment, ...]]:
-    """Return by partition the segments of its logs, oldest first, if its replication direction has changed.
+    """Return by partition the segments of its logs, oldest first.
 
-    {} if the input has no segments.parquet.
+    Partitions without rows in segments.parquet have no entry. {} if the input has no segments.parquet.
     """
     if not (folder / "segments.parquet").exists():
         return {}

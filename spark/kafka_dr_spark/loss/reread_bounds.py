@@ -34,12 +34,11 @@ def first_sample_after(case: TargetCase, positions: Ints) -> tuple[Ints, Ints]:
 
 
 def rereads_at_most(case: TargetCase, positions: Ints, targets: Ints) -> Search:
-    """Return per source position at most how many records the group gets again from its target offset on.
+    """Return per source position the most records that a group at the position gets again from its target offset on.
 
-    These are copies, at or above the target offset, of records below the position.
-
-    If more than one sampling interval lies between target offset and ceiling, the target records between target offset
-    and ceiling are read, to count recurring contents.
+    A group gets again copies, at or above the target offset, of source records below the position. If more than one
+    sampling interval lies between target offset and ceiling, the target records between target offset and ceiling are
+    read, to count recurring contents.
 
     Args:
         positions: source positions.

@@ -210,8 +210,7 @@ class ListingReader(WindowReader):
         """Add messages to their read windows; remove windows that are now complete from ``pending``, and return them.
 
         Records become rows at once, while they are in the processor's cache, because converting them later would take
-        an eighth longer.
-        End-of-log messages are processed last, after all records below a log's end have been added.
+        an eighth longer. End-of-log messages are processed last, after all records below a log's end have been added.
         """
         others = [message for message, error in zip(messages, map(Message.error, messages)) if error is not None]
         records = [message for message in messages if message.error() is None] if others else messages

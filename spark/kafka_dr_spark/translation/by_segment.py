@@ -76,8 +76,8 @@ def in_order(key: tuple[str, int], numbered: dict[int, Segment]) -> tuple[Segmen
 def bounds_within(bounds: TargetBounds, segment: Segment) -> TargetBounds:
     """Return the log bounds of one segment: the whole logs' bounds, narrowed to the segment on both clusters.
 
-    A closed segment is complete, but not drained, because MirrorMaker 2's last run may have ended before it reached the
-    segment's end.
+    In a segment that has an end, ``complete`` is True, because every record has a copy. ``drained`` is False, because
+    MirrorMaker 2's last run may have ended before it reached the segment's end.
     """
     start, target_start = (
         max(segment.source_from, bounds.source_start or 0),

@@ -188,7 +188,7 @@ class Case:
         return parts
 
     def may_read(self, side: str, count: int) -> bool:
-        """Deduct ``count`` offsets from what may still be read of a cluster; return False if that is too little."""
+        """Return whether ``count`` more offsets may be read of cluster ``side``; if so, deduct them from `left`."""
         if count > self.left[side]:
             return False
         self.left[side] -= count
