@@ -82,7 +82,7 @@ def nearest_place(
         bounds: log starts and log ends of the partition.
         index: index of the last pair with u <= position; -1 if no pair has such a u: the target's log start counts.
         position: source position.
-        exact_pairs: if True, a pair at the position itself gives an exact answer (class SYNC, bound 0), provided that no
+        exact_pairs: if True, a pair at the position itself gives an exact answer (class SYNC, bound 0), if no
             later range can hide a restart. If False, the class is always NEAREST.
         unique_from: target offset from which on no content recurs, so that no range from this offset on can hide a
             restart; None if unknown.

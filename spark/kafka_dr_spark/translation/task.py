@@ -83,9 +83,9 @@ def drive_searches(started: list[Search], read: Read) -> list[Any]:
 def translate_cases(
     cases: dict[tuple[Any, ...], tuple[Case, Ints]], read: Read
 ) -> dict[tuple[Any, ...], dict[int, Answer | None]]:
-    """Return by key of ``cases`` the answer for each distinct source position; None if the group's policy must decide.
+    """Return by key of ``cases`` the answer for each distinct source position.
 
-    ``read`` reads the offset ranges that it is given from both clusters.
+    The answer is None if the group's policy must decide. ``read`` reads the offset ranges that it is given from both clusters.
     """
     answers: dict[tuple[Any, ...], dict[int, Answer | None]] = {}
     started: list[tuple[tuple[Any, ...], Ints, Search]] = []
