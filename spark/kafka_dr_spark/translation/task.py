@@ -85,7 +85,8 @@ def translate_cases(
 ) -> dict[tuple[Any, ...], dict[int, Answer | None]]:
     """Return by key of ``cases`` the answer for each distinct source position.
 
-    The answer is None if the group's policy must decide. ``read`` reads the offset ranges that it is given from both clusters.
+    The answer is None if the group's policy must decide. ``read`` reads the offset ranges that it is given, from both
+    clusters.
     """
     answers: dict[tuple[Any, ...], dict[int, Answer | None]] = {}
     started: list[tuple[tuple[Any, ...], Ints, Search]] = []
