@@ -52,8 +52,8 @@ def check_columns(name: str, seen: pa.Schema) -> None:
         index = seen.get_field_index(column["name"])
         if index < 0:
             raise ContractBroken(
-                f"{name}: column {column['name']} is missing; present: {', '.join(seen.names)}; install plugins and"
-                " spark of the same release, because the Airflow task writes the file and this job reads it"
+                f"{name}: column {column['name']} is missing; present: {', '.join(seen.names)}; install the folders"
+                " plugins and spark from the same release, because the Airflow task writes the file and this job reads it"
             )
         if not _same_type(seen.field(index).type, ARROW_TYPES[column["type"]]):
             raise ContractBroken(
