@@ -53,7 +53,7 @@ def check_columns(name: str, seen: pa.Schema) -> None:
         if index < 0:
             raise ContractBroken(
                 f"{name}: column {column['name']} is missing; present: {', '.join(seen.names)}; install the folders"
-                " plugins and spark from the same release, because the Airflow task writes the file and this job reads it"
+                " plugins and spark from the same release, because the Airflow task writes this file for the job"
             )
         if not _same_type(seen.field(index).type, ARROW_TYPES[column["type"]]):
             raise ContractBroken(
