@@ -62,7 +62,7 @@ _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 if the text was printed or the manual action recorded, 2 if refused or unanswered."""
+    """Run the command; return 0 if it printed its text or recorded the manual action, 2 after an error."""
     options = _parser().parse_args(arguments)
     # With this value Airflow reads connections as a server does, not from its API as a task does.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
@@ -120,7 +120,10 @@ def _procedure(options: argparse.Namespace) -> Run:
 
 
 def plan_text(procedure: Run) -> str:
-    """Return as text what the approver read (plan, or loss), and for each step `done`, `begun` or `-`."""
+    """Return the plan that the approver read, and each step with its state: `done`, `begun` or `-` (not begun).
+
+    The plan of a lost source is the page on the loss. Without a plan the text says which step writes it.
+    """
     done, begun = _steps(procedure)
     lines = [
         f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}"
@@ -163,7 +166,7 @@ def write_commands(procedure: Run, folder: Path) -> str:
 
 
 def hand_of(procedure: Run) -> ManualContext:
-    """Return the state of the procedure, read in journal and files, from which commands for a shell are made.
+    """Return the data from which shell commands are made, read from the journal and the procedure's files.
 
     Raises:
         Refusal: the procedure has no plan yet.
@@ -223,14 +226,20 @@ def hand_of(procedure: Run) -> ManualContext:
 
 
 def _steps(procedure: Run) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the steps that are done, and those with an intent, done or not."""
+    """Return the steps that are done, and the steps that have begun; the second set contains the first."""
     entries = procedure.journal.entries(procedure.id)
     done = frozenset(e.step for e in entries if e.kind in (Entry.OUTCOME, Entry.CLOSED))
     return done, done | frozenset(e.step for e in entries if e.kind == Entry.INTENT)
 
 
 def _tool_access(procedure: Run, end: str, alias: str) -> ToolAccess:
-    """Return how Kafka's tools reach a cluster; the person fills in servers that cannot be read from its connection."""
+    """Return how Kafka's tools reach a cluster: its bootstrap servers, and the file with the login.
+
+    If the cluster's Airflow connection cannot be read, a placeholder such as `SOURCE_HOST:9092` stands for the servers.
+
+    Args:
+        end: `source` or `target`; the file with the login is `<end>.properties`.
+    """
     try:
         servers = str(
             procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection)["bootstrap.servers"]
@@ -241,7 +250,10 @@ def _tool_access(procedure: Run, end: str, alias: str) -> ToolAccess:
 
 
 def _address_and_login(procedure: Run, connection: str) -> tuple[str, bool]:
-    """Return the URL of an Airflow connection, and whether it needs a login; `http://ID` if it cannot be read."""
+    """Return the URL of an Airflow connection, and whether the connection has a user name.
+
+    If the connection cannot be read, the URL is `http://` and the connection's id.
+    """
     try:
         url, user, _ = procedure.systems.connections.login(connection)
     except Exception:  # noqa: BLE001 (a plan without an address is better than none)
@@ -250,7 +262,11 @@ def _address_and_login(procedure: Run, connection: str) -> tuple[str, bool]:
 
 
 def _connector_commands(procedure: Run, flow: Flow, given_up: bool) -> ManualFlow | None:
-    """Return how to reach the flow's Connect worker; None in dedicated mode if the source is declared lost."""
+    """Return how to reach the flow's Connect worker; None in dedicated mode if the source is declared lost.
+
+    Args:
+        given_up: whether the source is declared lost.
+    """
     if given_up and flow.connect is None:
         return None
     url, login = _address_and_login(procedure, flow.worker)
@@ -258,9 +274,9 @@ def _connector_commands(procedure: Run, flow: Flow, given_up: bool) -> ManualFlo
 
 
 def _positions(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, str, int, int], ...] | None:
-    """Return the rows that commit_groups would commit; () after commit_groups, None before translate_offsets.
+    """Return the positions that commit_groups will commit, as rows: group, target topic, partition, position.
 
-    A row is group, topic and partition on the target, and position.
+    () if commit_groups is done; None if translate_offsets is not done.
     """
     if Step.COMMIT_GROUPS in done:
         return ()
@@ -281,9 +297,10 @@ def _missing_topics(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, in
 
 
 def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
-    """Return the reverse flow's seeds: target partition -> log end before clients write, minus 1; None for end 0.
+    """Return the last replicated offsets to seed in the reverse flow; None if stop_mirror_maker is not done.
 
-    Has only partitions of topics that clients will write to. None instead of a mapping before stop_mirror_maker.
+    Target partition -> its log end before clients write there, minus 1; None for an empty log (end 0). Contains only
+    partitions of topics that clients will write to.
     """
     if Step.STOP_MIRROR_MAKER not in done:
         return None

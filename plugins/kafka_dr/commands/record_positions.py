@@ -105,7 +105,7 @@ def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
 
 
 def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowBack | None:
-    """Return how to read the reverse flow; None if the topology has none, or under another naming than identity.
+    """Return the reverse flow's worker and source connector; None without a reverse flow or identity naming.
 
     Under another naming the reverse flow writes to topics that the recorded flow does not mirror.
     """

@@ -99,7 +99,10 @@ def _parsed(raw: bytes) -> dict[str, Any] | None:
 
 
 def changed_evidence(raw: bytes, evidence: dict[str, Any]) -> Iterator[str]:
-    """Yield a problem if the digest does not fit the other fields, or if this program would write other bytes."""
+    """Yield a problem if the digest does not fit the other fields of evidence.json.
+
+    If the digest fits, yield a problem if the bytes `raw` differ from those that Switchback writes for this evidence.
+    """
     digest = digest_of({name: value for name, value in evidence.items() if name != "digest"})
     if digest != evidence["digest"]:
         yield f"evidence.json was changed: it has digest {quoted_value(evidence['digest'])}, its content has {digest}"
@@ -130,9 +133,10 @@ def _is_receipt(value: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
-    """Return file of records that a step read on an old source -> SHA-256, as the step's loss file states it.
+    """Return the lists of lost records that a step wrote when it read an old source: path -> SHA-256.
 
-    {} if the step read no source, or if the step's loss file was changed, whose rows then prove nothing.
+    Lists and SHA-256s are named in the rows of the file under `loss` in the step's figures. {} if the step read no
+    source, or if that file was changed: its rows then prove nothing.
     """
     loss, made = figures.get("loss"), figures.get("stranded")
     if not made or not _is_receipt(loss) or _changed(folder, path := _place(folder, loss), loss["sha256"]):
@@ -149,7 +153,7 @@ def listed_files(folder: Path, figures: Mapping[str, Any]) -> dict[Path, str]:
 def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
     """Yield a problem for each file that is missing, or whose SHA-256 differs from the recorded SHA-256.
 
-    Yield a problem also for each file, in a folder with files of records, that no loss file lists.
+    Yield a problem also for each file that lies in a folder with lists of lost records and that `listed_files` lacks.
     """
     yield from filter(
         None, (_changed(folder, _place(folder, receipt), receipt["sha256"]) for receipt in listed_receipts(evidence))
@@ -167,7 +171,7 @@ def changed_files(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _changed(folder: Path, path: Path, digest: str) -> str | None:
-    """Return what is wrong with a file (missing, or another SHA-256 than `digest`); None if it is unchanged."""
+    """Return a problem if a file is missing, or has another SHA-256 than `digest`; None if it is unchanged."""
     name = path.relative_to(folder)
     if not path.is_file():
         return f"{name} is missing"
@@ -182,7 +186,10 @@ def _place(folder: Path, receipt: Mapping[str, Any]) -> Path:
 
 
 def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a problem if the journal's chain of hashes is broken, or no close_procedure entry has this digest."""
+    """Yield a problem if the journal's chain of hashes is broken.
+
+    Yield a problem also if the journal's newest entry that closes the procedure has another digest, or is missing.
+    """
     broken = journal.verify()
     if broken is not None:
         yield f"the journal's entry {broken} is missing or was changed"

@@ -136,8 +136,9 @@ class Flow(Model):
             of the hook that stops MirrorMaker 2.
         isolation: isolation level of MirrorMaker 2's source consumer; MirrorMaker 2's own default is
             `read_uncommitted`.
-        mirror_maker: settings of the flow that no connector reports, by MirrorMaker 2's names: all settings in
-            dedicated mode or while the worker does not answer, else converters that the worker's properties set.
+        mirror_maker: settings of the flow, by MirrorMaker 2's names. With a Connect worker: settings from the worker's
+            properties, such as converters, which Connect's REST API does not report. In dedicated mode: all settings of
+            the flow. While the worker does not answer, they are read instead of the connectors' configuration.
     """
 
     source: Alias

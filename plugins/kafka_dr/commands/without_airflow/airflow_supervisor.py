@@ -58,7 +58,7 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
 def _wait(done: Callable[[], bool], what: str, *parts: subprocess.Popen[str]) -> None:
     """Wait until `done()` is True, then print `what`; exit if a part or the command ends first, or after 300 s.
 
-    With an empty `what`, there is no time limit.
+    An empty `what` means that the wait has no time limit.
     """
     ends_at = time.monotonic() + _READY_SECONDS
     while not done():

@@ -178,7 +178,7 @@ class Conductor:
         return answer
 
     def _begin(self) -> None:
-        """Trigger the run in the command's Airflow; a procedure that is in the journal already is continued."""
+        """Trigger the run in the command's Airflow; if its open_target had begun, first run only its approved gates."""
         run, account, after_gates = self._run, self._account, list[str]()
         entries = self._journal.entries(run.procedure_id)
         done, gates = steps_done_for_good(entries), gates_to_ask(entries)
@@ -205,7 +205,7 @@ class Conductor:
         )
 
     def _take_over(self) -> None:
-        """Continue the unfinished run in this folder's Airflow database; if the run has ended, clear failed tasks."""
+        """Continue the run that is in this folder's Airflow database; if the run has ended, clear its failed tasks."""
         run, account = self._run, self._account
         _, self._after_gates = read_run(self._home)
         account.pause(run.dag_id, paused=False)
@@ -214,7 +214,7 @@ class Conductor:
         self._terminal.say(f"{run.dag_id} {run.run_id} resumed by {account.username}")
 
     def _observed_procedure(self) -> Run | None:
-        """Return the procedure whose journal is shown; for abort_procedure the lease's holder, None if unreadable."""
+        """Return the procedure whose progress is printed; of abort_procedure: the procedure to abort, None if unknown."""
         run = self._run
         if run.dag_id == _ABORT:
             try:
@@ -249,7 +249,7 @@ class Conductor:
             time.sleep(_LOOK_SECONDS)
 
     def _look(self) -> tuple[str, list[TaskInstance]]:
-        """Return the run's state and tasks as the API last gave both; SystemUnavailable after 60 s without answer."""
+        """Return the run's state and tasks; while the API is silent its last answer, after 60 s SystemUnavailable."""
         self._airflow.must_live()
         try:
             if time.monotonic() >= self._looked_at + _LOOK_SECONDS:
@@ -262,13 +262,13 @@ class Conductor:
         return self._seen
 
     def _still_waits(self, gate: TaskInstance) -> bool:
-        """Print the run's progress; return whether the gate still waits, and the site's scheduler is not back."""
+        """Print the run's progress; return False if the gate no longer waits, or the site's scheduler runs again."""
         _, tasks = self._look()
         self._print(tasks)
         return gate in tasks and not self._scheduler_is_back()
 
     def _scheduler_is_back(self) -> bool:
-        """Whether the scheduler of the site's Airflow runs again; False for a run that a command started."""
+        """Whether the site's scheduler runs again; always False if the site's database does not have this run."""
         return self._scheduler is not None and not self._run.started_here and self._scheduler.is_back()
 
     def _print(self, tasks: list[TaskInstance]) -> None:

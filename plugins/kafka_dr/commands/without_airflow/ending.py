@@ -22,8 +22,9 @@ class Ending:
     Attributes:
         outcome: `completed`, `returned`, `refused`, `aborted` or `failed`.
         step: the failing step in the evidence, else the first task that failed; empty if no step failed.
-        reason: the reason for the outcome in the evidence, or why the evidence does not count; may be empty.
-        good: whether the command exits with 0: `completed`, of abort_procedure `aborted`.
+        reason: the reason for the outcome, from the evidence. If the evidence cannot be read, or states success of a
+            run that failed, `reason` says so. May be empty.
+        good: whether the command exits with 0. The outcome must then be `completed`; for abort_procedure `aborted`.
     """
 
     outcome: str

@@ -123,7 +123,7 @@ def refuse_unknown_params(run: RequestedRun) -> None:
 
 
 def without_unstated_deadlines(params: Collection[str], conf: dict[str, Any]) -> dict[str, Any]:
-    """Return `conf` without deadlines that the DAG does not take as params, because the topology states these.
+    """Return `conf` without the deadlines for which the DAG has no param; the topology's values apply to them.
 
     Args:
         params: names of the params that the DAG takes.

@@ -38,7 +38,7 @@ class Terminal:
         """Print a question and return one line of answer.
 
         Args:
-            meanwhile: called repeatedly until there is an answer; if it returns False, no answer is awaited any more.
+            meanwhile: called repeatedly until there is an answer; if it returns False, the wait for an answer ends.
             secret: whether to hide what is typed.
 
         Returns:

@@ -200,7 +200,12 @@ class _Settings:
         return {"connection": f"kafka_{alias}", **principals}
 
     def naming(self, template: str | None) -> dict[str, Any]:
-        """Return the topology's `naming`; raise BadInput if directions differ, or a custom policy lacks a template."""
+        """Return the topology's `naming`, made from the replication policy of the enabled directions.
+
+        Raises:
+            BadInput: the directions have different replication policy settings, or their policy is a custom class and
+                no `template` says how the class names topics.
+        """
         stated = [self._stated(ends, NAMING_SETTING) for ends in self.flows]
         if any(other != stated[0] for other in stated):
             raise BadInput(
