@@ -30,7 +30,12 @@ NONE_KEPT = -1
 
 
 class Kind(StrEnum):
-    """What a row of the archive is about."""
+    """What a row of the archive is about.
+
+    SAMPLE: the sample itself. TOPIC: a topic that was deleted on the source. PARTITION: one partition of the flow.
+    GROUP, POSITION: a consumer group, and one position of a group. SYNC, CHECKPOINT: an offset sync and a checkpoint of
+    MirrorMaker 2. PAIR: a content pair.
+    """
 
     SAMPLE = "sample"
     TOPIC = "topic"
@@ -78,7 +83,11 @@ class NewestRows(Generic[_K, _V]):
         self._known: dict[_K, _V] = {}
 
     def differing(self, seen: Mapping[_K, _V], whole: bool = False) -> dict[_K, _V]:
-        """Return the values that differ from the values last written (all if `whole`), and remember them as written."""
+        """Return the values that differ from the values written last, and remember the returned values as written.
+
+        Args:
+            whole: return all values of `seen`, also values that do not differ.
+        """
         changed = {key: value for key, value in seen.items() if whole or self._known.get(key) != value}
         self._known |= changed
         return changed

@@ -214,7 +214,7 @@ class Conductor:
         self._terminal.say(f"{run.dag_id} {run.run_id} resumed by {account.username}")
 
     def _observed_procedure(self) -> Run | None:
-        """Return the procedure whose progress is printed; of abort_procedure: the procedure to abort, None if unknown."""
+        """Return the run's procedure; for abort_procedure the procedure to abort, None if this cannot be read."""
         run = self._run
         if run.dag_id == _ABORT:
             try:

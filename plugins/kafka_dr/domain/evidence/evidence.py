@@ -115,6 +115,9 @@ def reason_for(
     """Return the id of the step that failed (None if none did), and the reason for the outcome as text.
 
     The text ends with the runbook heading of the step that failed.
+
+    Args:
+        aborted: who aborted the procedure, and why; used only if the outcome is ABORTED.
     """
     if outcome is Outcome.COMPLETED:
         return None, "every step was done and read back"

@@ -212,7 +212,7 @@ def _step(name: str, lines: Sequence[Line], now: datetime, outcome: str | None) 
 
 
 def _unfinished(name: str) -> str:
-    """Return the state of a step without outcome in a closed procedure: only watch_old_source may still be working."""
+    """Return the state of a step that began in a procedure closed since: only watch_old_source may still work."""
     return WATCHING if name == Step.WATCH_OLD_SOURCE else "no outcome"
 
 
@@ -264,7 +264,11 @@ def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> 
 
 
 def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened, *, ended: bool) -> str:
-    """Return a sentence on where clients are, or were at a closed procedure's end, for one without fence_producers."""
+    """Return a sentence on where clients are; right only for a procedure that has not begun fence_producers.
+
+    Args:
+        ended: whether the procedure is closed: the sentence then says where clients were at its end.
+    """
     source, target = opened.source, opened.target
     successor = continued_by(lines)
     if successor:
@@ -293,7 +297,10 @@ def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened, *, ended: 
 
 
 def _is_returning(lines: Sequence[Line]) -> bool:
-    """Whether a rollback or an abort has begun; after open_target is done, both refuse and return nothing."""
+    """Whether a rollback or an abort has begun; False once open_target is done.
+
+    After open_target is done, return_to_source and abort_procedure refuse, and clients stay on the target.
+    """
     if _newest_line(lines, Step.OPEN_TARGET, Entry.OUTCOME):
         return False
     begun = _newest_line(lines, Step.RETURN_TO_SOURCE, Entry.INTENT)
@@ -350,9 +357,10 @@ def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: FenceCloc
 
 
 def _failure_to_show(lines: Sequence[Line], steps: Sequence[LiveStep], *, ended: bool) -> StepFailure | None:
-    """Return the newest refusal or failure to mend; None without any, or if its step was done before the end.
+    """Return the newest refusal or failure of a step; None without any.
 
-    With an open target return_to_source refuses: the failure to show is that of the step which cannot go forward.
+    None also if the procedure has ended and this step was done by then. Once open_target is done, return_to_source only
+    refuses: its refusal is shown only if no other step failed and is still not done.
     """
     done = {step.id for step in steps if step.state == "done"}
     failures = list(facts_of(lines, StepNotDone))

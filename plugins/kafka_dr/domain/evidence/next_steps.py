@@ -15,10 +15,10 @@ from kafka_dr.vocabulary import Outcome, Step
 
 
 def failures_of(e: Evidence) -> list[dict[str, str]]:
-    """Return what stopped the run, each with step, reason, seen, at: the last failure of the failing step.
+    """Return the failures that stopped the run and its rollback, each with step, reason, seen, at.
 
-    If the run failed, the last failure of return_to_source, too. [] for a completed run. If no step recorded the
-    failure, the reason for the outcome is returned instead.
+    The first is the failing step's last failure, or the reason for the outcome if no step recorded a failure. If the
+    outcome is `failed`, the last failure of return_to_source follows, if it has one. [] for a completed run.
     """
     if e["outcome"] == Outcome.COMPLETED:
         return []

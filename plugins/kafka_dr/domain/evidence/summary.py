@@ -68,11 +68,12 @@ class EvidenceSummary:
         trouble: failures that stopped the procedure or its rollback, each with step, reason, seen, at.
         to_do: what the operator has to do now, the most urgent first.
         line: the time line; None if no step began.
-        still: the clients' downtime: began, ended (time of day, UTC), seconds, limit (seconds); None if clients were
-            never fenced by fence_producers.
+        still: the clients' downtime: `began` and `ended` (times of day in UTC), `seconds` and `limit` (the deadline in
+            seconds); None if fence_producers never fenced clients.
         fence: how the source is fenced, and when the fence was proven.
         split: the run's seconds: working, draining, waiting for people.
-        rereads: most records that a group may read again on one partition: by Switchback, by MirrorMaker 2 alone.
+        rereads: two bars: the most records that a group may read again on one partition, first with Switchback's
+            positions, then with MirrorMaker 2's checkpoints.
         no_checkpoint: number of positions without a checkpoint of MirrorMaker 2.
         ends: cut-off and boundary by partition.
         listed: sentences on the lost records as the loss assessment read them on the source; empty without loss.
@@ -248,7 +249,10 @@ def _classes(classes: Mapping[str, int]) -> list[TimePart]:
 
 
 def _rereads(rereads: Mapping[str, int | None]) -> list[TimePart]:
-    """Return two bars on one scale: re-reads by Switchback, and by MirrorMaker 2's checkpoints; 0 long if unknown."""
+    """Return two bars on one scale: re-reads with Switchback's positions, and with MirrorMaker 2's checkpoints.
+
+    A bar whose number of re-reads is unknown has length 0.
+    """
     ours, theirs = rereads["bound"], rereads["mirror_maker"]
     most = max(ours or 0, theirs or 0) or 1
     bars = [("Switchback", ours, "own"), ("MirrorMaker 2's checkpoints", theirs, "people")]
@@ -256,7 +260,10 @@ def _rereads(rereads: Mapping[str, int | None]) -> list[TimePart]:
 
 
 def _rereads_of_groups(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the groups, each with the lengths of two bars, `ours` and `theirs`, in per cent of the largest figure."""
+    """Return the groups, each with the lengths of two bars of re-reads, in per cent of the longest bar.
+
+    `ours` is for Switchback's positions, `theirs` for MirrorMaker 2's checkpoints.
+    """
     most = max((max(g["bound"] or 0, g["mirror_maker"]) for g in groups), default=0) or 1
     return [
         {**g, "ours": round(100 * (g["bound"] or 0) / most, 2), "theirs": round(100 * g["mirror_maker"] / most, 2)}

@@ -59,9 +59,9 @@ def _why_still(e: Evidence, state: Mapping[str, str]) -> str:
 
 
 def unmoved_clients(source: str) -> str:
-    """Return a sentence on clients that an unplanned failover has not moved.
+    """Return a sentence on where clients are if this unplanned failover has not moved them.
 
-    An earlier procedure may have moved clients, which the journal entries of this run do not show.
+    The sentence names the source, and allows for a move by an earlier procedure, which this run's entries do not show.
     """
     return (
         f"Clients work on {source}, or on no cluster if {source} does not serve clients, unless an earlier procedure"

@@ -40,9 +40,10 @@ class MoveOffsets(NamedTuple):
 
 
 class CopiedSegment(NamedTuple):
-    """A segment of the source's log and the same records in the target's log; ends are exclusive, None is open.
+    """A segment of the source's log, and the same records in the target's log.
 
     Attributes:
+        source_to, target_to: ends, exclusive; None in the open segment: the newest, to which records are still added.
         copied_back: true if the source's records are the copies; false if the target's records are the copies.
         drained: the last copy in the segment was proven to be a copy of the segment's last original record; always
             false for an open segment.
@@ -98,7 +99,12 @@ def _without_unknown(offsets: Mapping[str, int | None]) -> dict[str, int]:
 
 
 def _is_empty_segment(begin: dict[str, int], end: dict[str, int], move: MoveOffsets) -> bool:
-    """Whether the segment that ends at this move is empty: neither log grew in it, and no record is stranded."""
+    """Whether the segment that ends at this move is empty: neither log grew in it, and no record is stranded.
+
+    Args:
+        begin: alias -> offset at which the segment begins in this cluster's log.
+        end: alias -> offset at which the segment ends in this cluster's log.
+    """
     return end == begin and _source_resume_offset(move) == move.source_end
 
 

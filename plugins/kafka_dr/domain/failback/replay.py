@@ -34,8 +34,9 @@ _NAMED = 5
 class Fate(StrEnum):
     """Whether the replay writes an exported record to the new primary, and if not, why.
 
-    UNCOMMITTED: the record's transaction is not committed. OVERWRITTEN: clients have written the record's key later on
-    the new primary, in a compacted topic. KEYLESS: the record has no key, and the topic is compacted.
+    WRITTEN: the replay writes the record. UNCOMMITTED: the record's transaction is not committed. OVERWRITTEN: clients
+    have written the record's key later on the new primary, in a compacted topic. KEYLESS: the record has no key, and
+    the topic is compacted.
     """
 
     WRITTEN = "written"

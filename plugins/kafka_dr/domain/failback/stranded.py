@@ -17,7 +17,10 @@ from kafka_dr.domain.plain_text import count_of
 
 
 class Mode(StrEnum):
-    """How the returned cluster gets the new primary's records: added to its old logs, or in recreated topics."""
+    """How the returned cluster gets the new primary's records.
+
+    APPEND: added to the returned cluster's old logs. RECREATE: copied into topics that are deleted and created again.
+    """
 
     APPEND = "append"
     RECREATE = "recreate"

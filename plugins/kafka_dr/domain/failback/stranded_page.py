@@ -213,7 +213,14 @@ _DECISION_MEANING = {
 
 
 def stranded_by_topic(topics: Iterable[StrandedTopic], compacted: Collection[str]) -> tuple[StrandedTotals, ...]:
-    """Return totals by topic from the outcome of find_stranded_records, by name; topics of only zeros are left out."""
+    """Return the totals of each topic, sorted by topic name.
+
+    Topics that have no stranded, no lacking and no older record are left out.
+
+    Args:
+        topics: the figures of find_stranded_records.
+        compacted: names of the compacted topics.
+    """
     return tuple(
         StrandedTotals(
             totals.topic,

@@ -53,7 +53,7 @@ class WatchState(StrEnum):
     OVER = "over"
     #: An operator ended the watch.
     DISARMED = "disarmed"
-    #: Clients were let onto the source again: the source must not be fenced any more.
+    #: A procedure let clients onto the source again; the watcher no longer fences the source.
     REOPENED = "reopened"
 
 

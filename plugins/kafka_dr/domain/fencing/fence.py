@@ -1,8 +1,8 @@
 """Which ACL entries fence clients from a cluster, and which open the cluster to clients.
 
 Invariants
-1. MirrorMaker 2, the orchestrator and exempt principals are never denied by name. A right of User:* can only be denied
-   to User:*, and only topic by topic: never on MirrorMaker 2's internal topics.
+1. No DENY entry names MirrorMaker 2, the orchestrator or an exempt principal. Against an ALLOW entry for User:*, DENY
+   entries for User:* are added, one for each fenced topic: never one that covers MirrorMaker 2's internal topics.
 2. A fence takes away no right but its own operation. If everyone may use a topic because it has no ACL entry, the fence
    also adds ALLOW entries for everyone: with a DENY as the topic's only ACL entry, no client could read the topic.
 3. A fence lists only ACL entries that the cluster lacks; therefore lifting it restores the earlier ACL entries exactly.
@@ -79,7 +79,10 @@ def fence_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) ->
 
 
 def _denying_entries(grant: AclEntry, scope: FenceScope) -> Iterator[AclEntry]:
-    """Yield DENY entries against an ALLOW entry; for User:* name by name: MirrorMaker 2's own topics stay writable."""
+    """Yield the DENY entries against one ALLOW entry.
+
+    Against an ALLOW entry for User:* each DENY entry covers one name, so that MirrorMaker 2's topics stay writable.
+    """
     if grant.principal == ANY_PRINCIPAL:
         yield from (_deny(scope, name, "literal", ANY_PRINCIPAL) for name in sorted(scope.names) if grant.covers(name))
     else:

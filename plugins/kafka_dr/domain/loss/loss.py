@@ -16,6 +16,9 @@ from kafka_dr.procedure.entries import MissingRange
 def loss_of(*findings: Iterable[MissingRange]) -> list[dict[str, Any]]:
     """Return rows of loss for the source ranges that the translation did not find on the target.
 
+    Args:
+        findings: lists of such ranges; a row is returned for each range of every list.
+
     Returns:
         Rows with `topic`, `partition`, `from_offset`, `certain_to`, `possible_to` (both exclusive), `records` and
         `reason`, sorted. `records` counts lost records only: some records of a range may be on the target.

@@ -101,11 +101,12 @@ def _shrank(then: int | None, now: int | None) -> bool:
 
 
 def loss_increases(approved: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[LossIncrease]:
-    """Return the partitions with more loss than approved; unless this is [], a second person must approve again.
+    """Return the partitions with more loss than approved; if there are any, a second person must approve again.
 
     Args:
         approved: the plan's rows of loss.
-        now: the approved rows, corrected by newer observations; and rows of missing ranges below the approved ranges.
+        now: the approved rows, corrected by newer observations; and a row for each source range that the translation
+            did not find on the target.
     """
     approved_rows = {(row["topic"], row["partition"]): row for row in approved}
     pairs = [(row, approved_rows.get((row["topic"], row["partition"]))) for row in now]
@@ -158,7 +159,12 @@ def _offsets(row: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def review_digest(translation: str, increases: Sequence[LossIncrease]) -> str:
-    """Return the digest for the approval of review_translation: of the translation, and of the increases, if any."""
+    """Return the digest that an approval at review_translation names; without increases this is `translation`.
+
+    Args:
+        translation: digest of the translation.
+        increases: loss beyond the approved loss; if there is any, the digest covers the translation and the increases.
+    """
     return (
         digest_of({"translation": translation, "loss": [row._asdict() for row in increases]})
         if increases

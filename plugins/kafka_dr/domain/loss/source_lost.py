@@ -107,7 +107,8 @@ class LossVerdict:
     """The source's state, judged by all looks, and a summary of each view's looks.
 
     Attributes:
-        rounds: number of rounds in which every view was to look at the source, up to a round with an answer.
+        rounds: number of rounds that were due; in each, every view was to send one request. A round in which a view
+            got an answer is the last.
         views: the views in the order of their first looks.
     """
 
@@ -150,9 +151,9 @@ def _state(looks: Sequence[Look], rounds: int) -> SourceState:
 
 
 def _state_by_last_looks(looks: Sequence[Look]) -> SourceState:
-    """Return REFUSES_WRITES or SLOW, whichever more views' last looks have; UNDECIDED if no last look has either.
+    """Return REFUSES_WRITES or SLOW: the one that is the last result of more views; UNDECIDED if no view has either.
 
-    REFUSES_WRITES in a tie. Looks that could not be made are left out.
+    REFUSES_WRITES if equally many views have each. Looks that could not be made are left out.
     """
     last_sights = {look.view: look.sight for look in looks if look.sight is not Sight.UNKNOWN}
     counts = Counter(last_sights.values())

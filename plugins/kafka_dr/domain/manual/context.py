@@ -114,7 +114,10 @@ class ManualContext:
 
     @property
     def given_up(self) -> bool:
-        """Whether the source was declared lost; then only commands that remove ACL entries on the source need it."""
+        """Whether the source was declared lost.
+
+        Commands then need the source only to remove ACL entries that the run added on the source.
+        """
         return not PROCEDURES[self.dag_id].needs_source
 
     @property

@@ -12,7 +12,9 @@ from kafka_dr.vocabulary import Step
 
 
 def rollback_commands(context: ManualContext) -> list[ManualStep]:
-    """Return the rollback as one step; without commands that undo if nothing is to be undone or the target is open.
+    """Return the rollback as one step.
+
+    The step has no commands if the run has not fenced clients. If open_target is done, the only command is `exit 1`.
 
     MirrorMaker 2 is resumed last, because a Connect worker that does not answer must not keep clients from the source.
     """

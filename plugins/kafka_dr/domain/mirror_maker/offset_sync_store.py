@@ -23,8 +23,8 @@ class OffsetSyncStore:
     MirrorMaker 2 would: never above the true position, but not exactly.
 
     Args:
-        must_read_to_end: as MirrorMaker 2 does if it could not load its checkpoints at its start: of all syncs read
-            before `finish_loading`, only the last sync is stored.
+        must_read_to_end: if True, only the last of all syncs read before `finish_loading` is stored, as MirrorMaker 2
+            does if it could not load its checkpoints at its start.
     """
 
     def __init__(self, must_read_to_end: bool = False) -> None:
@@ -70,6 +70,7 @@ def translate_as_mirror_maker(syncs: Iterable[OffsetSync], upstream: int, must_r
 
     Args:
         syncs: one partition's offset syncs, in the order of the offset-syncs topic.
+        must_read_to_end: whether that MirrorMaker 2 could not load its checkpoints; then only the last sync counts.
     """
     store = OffsetSyncStore(must_read_to_end)
     for sync in syncs:

@@ -144,6 +144,10 @@ def list_items(text: str) -> tuple[str, ...]:
 def pattern_list(text: str, kind: Kind) -> PatternList:
     """Return a comma-separated list of Java regular expressions, compiled; cached, because the same lists recur.
 
+    Args:
+        kind: whether the expressions are for topics or for groups; characters that no topic name has are refused in
+            expressions for topics.
+
     Raises:
         BadInput: the list cannot be used; `reason` says why.
     """
@@ -158,7 +162,7 @@ def pattern_list(text: str, kind: Kind) -> PatternList:
 
 
 def pattern_problem(text: str, kind: Kind) -> str | None:
-    """Return why a comma-separated list of regular expressions cannot be used; None if it can."""
+    """Return why a list of expressions for topics or groups (`kind`) cannot be used; None if it can."""
     if len(text) > LONGEST_LIST:
         return f"the list has {len(text)} characters; at most {LONGEST_LIST} are allowed"
     if odd := next(
@@ -252,7 +256,12 @@ def _group_start(token: str, java: str, at: int, inside: bool) -> str:
 
 
 def _steps(tree: Any, at_end: bool) -> float:
-    """Return an upper estimate of the backtracking steps that matching one name takes; infinite for nested repeats."""
+    """Return an upper estimate of the backtracking steps that matching one name takes; infinite for nested repeats.
+
+    Args:
+        tree: a pattern, or a part of it, as parsed by Python.
+        at_end: whether nothing follows this part in the pattern; a last `.*` then costs no backtracking.
+    """
     items = [item for item in tree if item[0] is not ops.AT]
     total = 1.0
     for item, following in zip_longest(items, items[1:]):
@@ -261,7 +270,7 @@ def _steps(tree: Any, at_end: bool) -> float:
 
 
 def _goes_one_way(item: Any, following: Any) -> bool:
-    """Whether no character matches both a repeat and what follows, as in `[a-z]+-`: the repeat can end in one place.
+    """Whether a repeat can end in one place only, as in `[a-z]+-`: no character matches both it and the next node.
 
     Args:
         item: the repeat, as a node of Python's parse tree.

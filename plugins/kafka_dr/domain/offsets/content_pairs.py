@@ -67,15 +67,18 @@ def suffix_starts(
 ) -> tuple[int, ...]:
     """Return the source offsets at which to begin the search for the origin of the target's newest record, in order.
 
-    The origin lies at the first offset if MirrorMaker 2 repeated nothing after the last pair: little is to be read,
-    however old the pair is. The second offset is right above the last pair: the origins of all records mirrored after
-    the pair lie above it, unless MirrorMaker 2 repeats records from below the pair; then no pair is found until
-    MirrorMaker 2 has caught up. No pair is found either while MirrorMaker 2 lags by more than `most` offsets. A search
-    ends at the source's log end.
+    The origin is the source record that MirrorMaker 2 copied. Each search ends at the source's log end.
+
+    The first search begins where the origin lies if MirrorMaker 2 has repeated no record since the last pair. It reads
+    few records, even if the pair is old. The second search begins right above the last pair, where the origins of all
+    later target records lie. Only if MirrorMaker 2 repeats records from below the pair, the origin lies lower: then no
+    pair is found until MirrorMaker 2 has caught up. If both searches would begin right above the pair, one offset is
+    returned. Offsets more than `most` below the source's log end are never searched: while MirrorMaker 2 lags by more,
+    no pair is found.
 
     Args:
         newest: offset of the newest record on the target.
-        last_pair: the partition's last pair; None without one: then only one offset is returned.
+        last_pair: the partition's last pair; None without a pair: the one search then begins at the lowest offset.
         most: largest number of source offsets to search.
     """
     lowest = max(source_start, source_end - most)

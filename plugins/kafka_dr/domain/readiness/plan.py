@@ -20,14 +20,14 @@ class GroupForecast:
     """What the plan forecasts for one group.
 
     Attributes:
-        partitions: number of the group's positions.
+        partitions: number of partitions on which the group has a position.
         lag: number of source offsets from the group's positions up to the log ends.
         policy: the topology's policy for the group: `earliest`, `boundary` or `fail`.
         active: whether the group has members on the source.
         mirror_maker_rereads: number of records that the group would read again if it continued at MirrorMaker 2's own
             checkpoints; None without a checkpoint.
-        expected: translation class -> number of partitions, for the group's present positions; while the source can be
-            read, all of these classes but REFUSED give exact positions.
+        expected: translation class -> number of the group's partitions that get this class if the source can be read,
+            by the group's present positions. All classes but REFUSED then give exact positions.
     """
 
     group: str

@@ -207,7 +207,8 @@ def standing_still(first: Sample, last: Sample) -> list[TopicPartition]:
 def topics_match(o: Observation) -> Iterator[Blocker]:
     """Yield blockers for mirrored topics that the target lacks, or has with another number of partitions.
 
-    The same number is required of a target topic with the source topic's own name, to which clients will write.
+    If a mirrored topic has another name on the target, clients will write to a topic with the source topic's own name:
+    if the target already has this topic, it must have the same number of partitions, too.
     """
     missing = sorted(t for t, remote in o.scope.items() if remote not in o.target.topics)
     if missing:

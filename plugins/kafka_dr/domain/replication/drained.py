@@ -8,7 +8,7 @@ Invariants
    target must have all source records from a proven pair on, by content and number.
 3. If clients have written nothing on the source since the last client move, the last records may differ, because
    stranded records stay on either cluster. The proof is then that the flow's seeded offset lies behind the source's
-   last record, and that the target's log end is not below its end when the flow was seeded.
+   last record, and that the target's log end is not lower than it was when the flow was seeded.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class TailView:
             without such a record.
         target_last: fingerprint of the target's last record; None without a record.
         replicated: MirrorMaker 2's last replicated source offset; None if Connect has none.
-        shared: whether the flow's seeded offset lies behind the source's last record, and the target's log end is not
-            below its end when the flow was seeded.
-        source_since, target_since: fingerprints of all records on that cluster from a proven pair on; None if not read.
+        shared: whether both conditions of invariant 3 hold: the flow's seeded offset lies behind the source's last
+            record, and the target's log end is not lower than it was when the flow was seeded.
+        source_since, target_since: fingerprints of all records from a proven pair on, on the source and on the target;
+            None if not read.
     """
 
     partition: TopicPartition
