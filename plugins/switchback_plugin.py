@@ -1,6 +1,7 @@
-"""Airflow plugin: adds the web page, and loads the steps' modules once in the processes that fork tasks.
+"""Airflow plugin: adds the web page, and imports the steps' modules once, in the scheduler.
 
-Tasks are forked from the scheduler: modules imported there cost a task nothing, while imports in a task delay its step.
+Tasks are forked from the scheduler: a module that the scheduler has imported is not imported again in each task, which
+would delay the step.
 """
 
 from __future__ import annotations

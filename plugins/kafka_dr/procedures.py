@@ -30,7 +30,8 @@ class Field:
     Attributes:
         schema: JSON schema of the value.
         description: text beside the field.
-        default: value if the person gives none; None if then the topology's value applies, or nothing is chosen.
+        default: value if the person gives none. With None the topology's value applies, or the param counts as not
+            given.
         required: whether Airflow refuses a run without a value.
     """
 

@@ -204,7 +204,11 @@ class ProcedureStep(JournaledStep, BaseOperator):
         return None
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Begin, act and write the outcome; skip all if an outcome still counts. Return the XCom value."""
+        """Begin, act and write the outcome; do nothing if an earlier outcome still counts. Return the XCom value.
+
+        Args:
+            woken: whether Airflow wakes the step after a wait; the step then keeps its epoch.
+        """
         if not self.expires and self.already_done(procedure):
             self.log.info("%s is already done", self.task_id)
             return {"done": self.task_id}

@@ -89,10 +89,10 @@ class ProcedureGate(JournaledStep, HITLOperator):
         return True
 
     def _was_cleared(self, procedure: Run) -> bool:
-        """Whether a person has cleared the gate, which shows in a try that succeeded after the outcome was written.
+        """Whether a person has cleared the gate's task since the gate's outcome was written.
 
-        A task that was killed and retried did not succeed. Airflow keeps the answer of a cleared gate until the gate
-        asks again.
+        Then a try of the task succeeded after the outcome was written. A try that was killed did not succeed, and its
+        retry is no clearing. The old answer proves nothing: Airflow keeps it until the cleared gate asks again.
         """
         done = procedure.progress.outcome_entry(self.task_id)
         tries = procedure.systems.api.tries(procedure.identity.dag_id, procedure.identity.run_id, self.task_id)
@@ -102,7 +102,12 @@ class ProcedureGate(JournaledStep, HITLOperator):
         )
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Record the approval, as read from Airflow's API, not from the event; Refusal if the answer is another."""
+        """Record the approval as Airflow's API states it; the event alone proves no approval.
+
+        Raises:
+            AirflowException: the answer is no approval, or none came in time. Airflow asks again only if the approval
+                was not valid; it repeats this step if a system did not answer.
+        """
         with self.recorded(context) as procedure:
             if "error" in event:
                 raise Refusal(

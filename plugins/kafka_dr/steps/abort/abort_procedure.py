@@ -1,4 +1,7 @@
-"""Abort a procedure by a run of abort_procedure, which rolls back only if the aborted run does not do so itself."""
+"""Abort a procedure by a run of the DAG abort_procedure.
+
+The aborted run rolls itself back. Only if it does not do so, the run of abort_procedure rolls back in its place.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from kafka_dr.vocabulary import Step
 
 
 class AbortedStep(ProcedureStep):
-    """A step of a run of abort_procedure, which acts for the aborted procedure instead of for its own run."""
+    """A step of the DAG abort_procedure: acts on, and writes to the journal for, the procedure that is aborted."""
 
     bounded = False
 
     def procedure(self, context: Any) -> Run:
-        """Return the procedure that this run aborted, by the journal; before the abort, the holder of the lease."""
+        """Return the procedure that this run has aborted; before this run aborts one, the holder of the lease."""
         holder = procedure_holding(str(context["params"]["source"]), str(context["params"]["target"]))
         aborts = facts_of(holder.journal.entries(step=Step.ABORT_PROCEDURE), ProcedureAborted)
         own_aborts = [entry for entry, abort in aborts if abort.run_id == context["dag_run"].run_id]
@@ -44,7 +47,7 @@ class AbortProcedure(AbortedStep):
         return super().procedure(context)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Record the abort, without a new epoch, which would keep the aborted run from rolling back.
+        """Record the abort. Take no new epoch, because the aborted run could then not roll itself back.
 
         Raises:
             Refusal: open_target has begun.

@@ -19,7 +19,10 @@ class ReturnAborted(AbortedStep, ReturnToSource):
     """Wait 15 s for the aborted run to roll itself back; if it does not, roll back in its place."""
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Wait for the aborted run's rollback, because of two rollbacks at once one stops the other; then roll back."""
+        """Wait up to 15 s for the aborted run's own rollback, then roll back what is left.
+
+        The wait avoids two rollbacks at once, of which the one with the newer epoch would stop the other.
+        """
         ends_at = time.monotonic() + _OWN_RETURN_SECONDS
         while not woken and time.monotonic() < ends_at and procedure.progress.done(SourceReturned) is None:
             time.sleep(_LOOK_AGAIN_SECONDS)

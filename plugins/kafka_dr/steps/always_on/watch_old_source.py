@@ -10,7 +10,7 @@ from kafka_dr.watcher.watcher import watch_sources
 
 
 class WatchOldSource(BaseOperator):
-    """Send a request each second to every source with an armed fence; one at a time to a source."""
+    """Send a request each second to every source with an armed fence; never two at once to the same source."""
 
     def execute(self, context: Any) -> None:
         """Watch until Airflow ends the task; an error is logged, and the next request tries again."""

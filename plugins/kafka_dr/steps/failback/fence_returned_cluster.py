@@ -28,7 +28,11 @@ class FenceReturnedCluster(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ReturnedClusterFenced:
-        """Fence and probe the returned cluster, stop its flow; wait for stable log ends unless the flow back writes."""
+        """Fence the returned cluster, prove the fence, stop the flow from it, and wait until its log ends are stable.
+
+        Mode recreate stops the flow back, too. In mode append a flow back that runs is no obstacle: it writes to the
+        returned cluster, and no stable log ends are awaited.
+        """
         last_failover(procedure)  # With source and target swapped, this fence would stop every client.
         refuse_dedicated(procedure)
         swapped, mirrored = procedure.reversed, mirrored_of(procedure, procedure.systems.source.topics())

@@ -20,7 +20,7 @@ class PrepareTopics(ProcedureStep):
     """Create missing topics on the returned cluster; mode recreate first deletes topics, after a verified export."""
 
     def act(self, procedure: Run, context: Any) -> TopicsPrepared:
-        """Give the returned cluster the topics and partitions of the new primary; return what was changed, and ids."""
+        """Give the returned cluster the topics and partitions of the new primary; return changes and topic ids."""
         approval, scope, mode = require_decided(procedure), topics_back(procedure), mode_of(procedure)
         # Topics are never deleted twice: after this step's first outcome the flow back may have filled them.
         earlier = procedure.progress.done(TopicsPrepared)

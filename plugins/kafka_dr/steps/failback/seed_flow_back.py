@@ -29,7 +29,7 @@ class SeedFlowBack(ProcedureStep):
     """Seed the flow back to start after the records that both clusters have, or at the start of recreated topics."""
 
     def act(self, procedure: Run, context: Any) -> FlowBackSeeded:
-        """Write the start offsets that Connect does not have yet, and read all back; seed no flow that runs."""
+        """Write to Connect the start offsets that differ from Connect's, and read all back; seed no flow that runs."""
         require_decided(procedure)
         refuse_dedicated(procedure)
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
@@ -59,6 +59,10 @@ class SeedFlowBack(ProcedureStep):
 
     def _accept_running(self, procedure: Run, seeds: SeedRecord, ids: dict[str, str]) -> FlowBackSeeded:
         """Return the outcome for a flow back that runs already, and is therefore not seeded.
+
+        Args:
+            seeds: how the failover and later failback runs have seeded this flow.
+            ids: topic of the returned cluster -> its topic id.
 
         Raises:
             Refusal: mode recreate; or no procedure started the flow, and both directions write to the same topics.

@@ -32,7 +32,11 @@ class StartFlowBack(ProcedureStep):
     """Resume the flow back, and prove that it copies the records from its start offsets on, and no earlier record."""
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume both connectors, only if the opposite flow is stopped; compare the copies of a flow that never ran."""
+        """Resume source and checkpoint connector of the flow back, only if the opposite flow is STOPPED.
+
+        Then compare the first copies with the new primary's records. They are not compared if the flow back ran before,
+        or if each direction has topics of its own.
+        """
         require_decided(procedure)
         flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
@@ -59,7 +63,7 @@ class StartFlowBack(ProcedureStep):
         return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
     def _prepare_copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
-        """Return the comparison of the new primary's records with their copies, from the flow's start offsets on."""
+        """Prepare, before the flow back runs, the comparison of records with their copies from its start offsets on."""
         start_at = {
             tp: last + 1 for tp, last in frame_partitions(procedure.artifacts.load(seeded.seeds), "replicated").items()
         }

@@ -32,7 +32,7 @@ class DrainConsumers(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ConsumersDrained:
-        """Wait for empty groups, fence their reads on the source; return positions proven not to change any more."""
+        """Let consumers leave, fence their groups' reads on the source; return positions that no longer change."""
         procedure.approvals.require_plan()
         planned, excluded = planned_groups(procedure), [exclusion.group for exclusion in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
@@ -64,7 +64,10 @@ class DrainConsumers(ProcedureStep):
         procedure.progress.wait(self.task_id, "Consumers leaving their groups", require_empty, limit + 5)
 
     def _frozen_positions(self, procedure: Run, groups: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-        """Return the groups' positions on the source once unchanged, and __consumer_offsets' log ends before that."""
+        """Wait until the groups' positions on the source no longer change; return these positions, and log ends.
+
+        The log ends are those of the source's __consumer_offsets from before the positions were read.
+        """
 
         def read_frozen() -> tuple[pd.DataFrame, dict[str, int]]:
             since = commits_end(procedure)

@@ -21,7 +21,10 @@ class FenceProducers(ProcedureStep):
     expires = True
 
     def act(self, procedure: Run, context: Any) -> ProducersFenced:
-        """Ask, fence, probe; then wait for stable log ends without open transactions: these ends are the cut-off."""
+        """Ask the drain hook to stop clients, fence their writes on the source, and prove the fence.
+
+        Then wait until the source's log ends are stable and no transaction is open: these log ends are the cut-off.
+        """
         approval = procedure.approvals.require_plan()
         hook_answer = ask_to_stop(procedure)
         fence = fence_writes(procedure, self.task_id, topics_of(procedure))

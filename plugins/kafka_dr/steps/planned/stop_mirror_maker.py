@@ -16,10 +16,13 @@ from kafka_dr.steps.rechecked import RecheckedStep
 
 
 class StopMirrorMaker(RecheckedStep):
-    """Stop source and checkpoint connector (dedicated mode: the processes); the target's log ends are the boundary."""
+    """Stop the flow's source and checkpoint connectors; the target's log ends after the stop are the boundary.
+
+    In dedicated mode the stop hook stops MirrorMaker 2's processes instead.
+    """
 
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
-        """Stop the flow source->target; prove STOPPED without tasks, stable log ends on the target, all drained."""
+        """Stop the flow source->target; prove it STOPPED, the target's log ends stable and every partition drained."""
         procedure.approvals.require_plan()
         worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
         names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds

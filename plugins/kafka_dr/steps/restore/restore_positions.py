@@ -18,7 +18,11 @@ class RestorePositions(ProcedureStep):
     """Write the approved positions on the target, only to groups without members; read every position back."""
 
     def act(self, procedure: Run, context: Any) -> PositionsRestored:
-        """Write the plan's positions, except restored positions and, unless the run overwrites, changed positions."""
+        """Write the plan's positions on the target and delete the plan's groups; read all back.
+
+        A position that is restored already is not written again. A position that another writer has changed is written
+        only if the plan has `overwrites`.
+        """
         procedure.progress.outcome_entry(Step.APPROVE_RESTORE)
         plan, rows = planned_restore(procedure)
         approval = procedure.approvals.require(Step.APPROVE_RESTORE, plan.digest) if plan.changes else None

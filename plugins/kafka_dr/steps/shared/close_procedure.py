@@ -18,7 +18,11 @@ _TERMINAL = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORT
 
 
 class CloseProcedure(ProcedureStep):
-    """Write the evidence and its page; release the lease unless the outcome is `failed`; turn no failed run green."""
+    """Write the evidence and its page; release the lease unless the outcome is `failed`.
+
+    The task succeeds only after the outcome `completed`, in the DAG abort_procedure `aborted`: every other outcome fails
+    the DAG run.
+    """
 
     expires = True
     bounded = False
@@ -34,7 +38,7 @@ class CloseProcedure(ProcedureStep):
         return super().execute(context)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Close the procedure, even without a lease; then fail the task unless the outcome is `green`."""
+        """Close the procedure, even without a lease; then fail the task if the outcome differs from `self.green`."""
         closed = procedure.progress.done(ProcedureClosed)
         if closed is None or Outcome(closed.outcome) not in _TERMINAL:
             closed = self._close(procedure)
@@ -49,10 +53,10 @@ class CloseProcedure(ProcedureStep):
         return file_evidence(procedure, procedure.lease.epoch if procedure.lease.ever_held else 0)
 
     def _release_lease(self, procedure: Run, outcome: str) -> None:
-        """Release the lease unless the outcome is `failed`; safe to repeat, also if another procedure has the lease.
+        """Release the lease unless the outcome is `failed`; do nothing if this procedure does not hold the lease.
 
-        If this run continues a planned run, the planned run gets the lease back, but not past this run's point of no
-        return, because the planned run has ended then; the planned run's evidence is written, too.
+        If this run continues a planned run and its open_target has not begun, the planned run gets the lease back. Once
+        open_target has begun, the planned run has ended: its evidence is written, too.
         """
         lease = procedure.journal.lease(procedure.pair)
         if lease is None or lease.holder != procedure.id or lease.released_at is not None:

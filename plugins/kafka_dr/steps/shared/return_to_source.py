@@ -53,7 +53,10 @@ class ReturnToSource(ProcedureStep):
         self.intend(procedure, context)
 
     def act(self, procedure: Run, context: Any) -> SourceReturned:
-        """Let clients back onto the source, then resume MirrorMaker 2; repeat a failure for `return_seconds`."""
+        """Let clients back onto the source, then resume MirrorMaker 2.
+
+        If a system does not answer, or a value read back differs, try again until `return_seconds` have passed.
+        """
         if (
             procedure.progress.began(Step.FENCE_PRODUCERS) is None
             and procedure.progress.began(Step.FENCE_SOURCE) is None

@@ -20,7 +20,10 @@ _MAX_ROWS = 50
 
 
 class ReviewTranslation(ProcedureGate):
-    """Pass by itself if all positions are exact and nothing beyond the approved plan is lost or moves; else ask."""
+    """Ask if positions are inexact, records are missing on the target, or more is lost or moves than was approved.
+
+    Otherwise the gate passes by itself.
+    """
 
     def wait_seconds(self, procedure: Run) -> float:
         """Return how many seconds to wait for an answer: while clients are fenced, at most to the fence's deadline."""

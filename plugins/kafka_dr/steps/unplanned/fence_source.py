@@ -68,7 +68,14 @@ class FenceSource(ProcedureStep):
         approval: Approval,
         unproven: FenceNotProven | DeadlinePassed | None,
     ) -> SourceFenced:
-        """Arm the fence, because the source may answer soon; then ask the hook, whose fence makes that needless."""
+        """Arm the fence, because the source may answer soon; then ask the fence hook to fence the source.
+
+        Args:
+            unproven: why the fence by ACLs failed although the source answered; None if the source did not answer.
+
+        Raises:
+            FenceNotProven, DeadlinePassed: `unproven`, if the source still answers and the hook does not fence it.
+        """
         # If a source answers and cannot be fenced, both clusters would accept writes; no watcher could change this.
         open_source = unproven if unproven is not None and source_answers(procedure) else None
         armed_at = "" if open_source is not None else arm_fence(procedure, self.task_id, topics).fence.since.isoformat()
@@ -88,7 +95,10 @@ class FenceSource(ProcedureStep):
 
 
 def _fence_limit(procedure: Run) -> float:
-    """Return how many seconds an ACL fence may take: 20 for a lost source, whose clients are down; else at least 20."""
+    """Return how many seconds a fence by ACLs may take: 20 for a lost source, because its clients are down.
+
+    For a source that is not lost, which takes an override: `fence_seconds`, but at least 20.
+    """
     return (
         _FENCE_SECONDS if is_source_lost(procedure) else max(_FENCE_SECONDS, procedure.request.deadlines.fence_seconds)
     )

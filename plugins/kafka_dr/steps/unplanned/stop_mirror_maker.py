@@ -48,8 +48,12 @@ class StopLeftMirrorMaker(RecheckedStep):
 def asked_to_stop(procedure: Run, step: str) -> tuple[dict[str, str], str | None]:
     """Ask MirrorMaker 2 of the flow source->target to stop.
 
+    Args:
+        step: the step in whose name journal entries are written.
+
     Returns:
-        Connector (or flow, in dedicated mode) -> its state; and why the worker did not answer, None if it answered.
+        Connector -> its state; in dedicated mode flow -> its state. And why the Connect worker or the stop hook did not
+        answer; None if it answered.
     """
     seconds = 0.0 if is_source_lost(procedure) else _STOP_SECONDS
     try:

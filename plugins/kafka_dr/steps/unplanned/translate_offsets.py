@@ -23,8 +23,8 @@ class TranslateWithoutSource(TranslateOffsets):
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Return one row per translated position, and the summary of the Spark job that made the rows.
 
-        The rows are those of assess_data_loss if the target is unchanged, else of a new job. The summary also gets the
-        records that the translation of a continued planned run did not find on the target.
+        The rows are those of assess_data_loss if the target is unchanged, else of a new job. If this run continues a
+        planned run, the summary also lists the records that the planned run's translation did not find on the target.
         """
         assessed = procedure.progress.require(DataLossAssessed)
         bounds, earlier = procedure.artifacts.load(assessed.bounds), assessed.earlier_translation
