@@ -79,9 +79,10 @@ class Outcome(StrEnum):
 class TranslationClass(StrEnum):
     """How a target position was computed, best first.
 
-    END: no unread record follows, so the boundary. SYNC: stated by an offset sync. CONTENT: by comparing records of
-    both clusters. INTERPOLATED: counted between two recorded pairs of offsets; no longer computed. NEAREST: the nearest
-    recorded pair below. POLICY: the group's policy. REFUSED: no position, because a person must decide.
+    END: the boundary, because no unread record follows the group's position on the source. SYNC: stated by an offset
+    sync. CONTENT: by comparing records of both clusters. INTERPOLATED: counted between two recorded pairs of offsets;
+    no longer computed. NEAREST: the nearest recorded pair below. POLICY: the group's policy. REFUSED: no position,
+    because a person must decide.
     """
 
     END = "END"

@@ -1,4 +1,4 @@
-"""Records in the journal what a person does manually; steps and later commands then count these steps as done.
+"""Records in the journal what a person does manually; the procedure counts the recorded steps as done.
 
 Invariants
 1. The start of opening the target, or of returning to the source, is recorded before a person acts; a manual step is

@@ -1,4 +1,4 @@
-"""Watches old sources as the DAG watch_old_source does, while the site's Airflow does not run; ends when killed.
+"""Runs the watcher, as the DAG watch_old_source does, while the site's Airflow does not run; ends when killed.
 
 python -m kafka_dr.commands.watch_old_source
 python -m kafka_dr.commands.watch_old_source --own-database FOLDER
@@ -21,7 +21,7 @@ _WATCHING = "kafka_dr.watcher.watcher"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Watch until the command is ended; return 2 if watching could not begin, 130 after Ctrl-C."""
+    """Run the watcher until the command is ended; return 2 if the watcher could not begin, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(
         prog="python -m kafka_dr.commands.watch_old_source", description=__doc__.splitlines()[0]
     )

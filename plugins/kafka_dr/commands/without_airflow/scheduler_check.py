@@ -31,6 +31,9 @@ class SchedulerCheck:
         A recent heartbeat may be the last heartbeat of a scheduler that has ended. The method therefore waits for a
         newer heartbeat, up to Airflow's threshold.
 
+        Args:
+            say: prints a line for the person; called before the wait.
+
         Raises:
             Refusal: a scheduler wrote a heartbeat during the wait.
             SystemUnavailable: the metadata database does not answer.

@@ -13,7 +13,7 @@ _TICK_SECONDS = 0.2
 
 
 class Terminal:
-    """Prints lines with the time of day, and asks questions; a function of the caller runs until an answer comes."""
+    """Prints lines with the time of day, and asks questions; calls a function while it waits for an answer."""
 
     def __init__(self, given: int = 0, shown: int = 1) -> None:
         """Store two file descriptors, `given` to read from and `shown` to write to; earlier output must be flushed."""

@@ -36,7 +36,10 @@ class Lane:
 
 
 def loss_picture(loss: Sequence[Mapping[str, Any]]) -> Shown:
-    """Return one lane per row of loss, largest certain loss first, at most `LANES_SHOWN`; none for an empty range."""
+    """Return one lane per row of loss, largest certain loss first, at most `LANES_SHOWN`.
+
+    A row whose range is empty gets no lane.
+    """
     rows = sorted(
         (row for row in loss if _at_most_lost(row) != 0),
         key=lambda row: (-certainly_lost(row), -(_at_most_lost(row) or 0)),
@@ -47,13 +50,13 @@ def loss_picture(loss: Sequence[Mapping[str, Any]]) -> Shown:
 
 
 def certainly_lost(row: Mapping[str, Any]) -> int:
-    """Return the number of offsets that are certainly lost by a row of loss."""
+    """Return the number of offsets that, according to a row of loss, are certainly lost."""
     certain: int = (row["certain_to"] or 0) - row["from_offset"]
     return max(0, certain)
 
 
 def _at_most_lost(row: Mapping[str, Any]) -> int | None:
-    """Return the largest number of offsets that may be lost by a row of loss; None if the end is unknown."""
+    """Return the largest number of offsets that, according to a row of loss, may be lost; None if it is unknown."""
     return None if row["possible_to"] is None else max(0, row["possible_to"] - row["from_offset"])
 
 

@@ -6,7 +6,10 @@ import re
 
 
 def kafka_version(text: str) -> tuple[int, int] | None:
-    """Return Kafka's (major, minor), None if the text has none; Confluent's major is 4 more: 7.5.0-ccs is (3, 5)."""
+    """Return Kafka's (major, minor) of a version text; None if the text has no version.
+
+    Confluent's major version is higher by 4 than Kafka's: `7.5.0-ccs` is Kafka (3, 5).
+    """
     match = re.match(r"(\d+)\.(\d+)", text)
     if match is None:
         return None

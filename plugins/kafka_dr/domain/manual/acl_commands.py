@@ -38,7 +38,7 @@ def entry_of(text: str) -> AclEntry:
 
 
 def acl_commands(place: ToolAccess, verb: str, entries: Iterable[AclEntry]) -> list[str]:
-    """Return commands that add or remove exactly these ACL entries; `verb` is `add` or `remove`.
+    """Return commands that add or remove (`verb`) exactly these ACL entries on the cluster `place`.
 
     ALLOW entries are added first and removed last, because a topic without any ACL entry may be open to everyone, and
     the topic's first ACL entry closes the topic to every principal that no ALLOW entry names.

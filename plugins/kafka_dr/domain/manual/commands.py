@@ -311,7 +311,12 @@ def _stable_ends(cluster: ToolAccess, partitions: str, ends_file: str) -> list[s
 
 
 def log_ends(place: ToolAccess, partitions: str, ends_file: str) -> str:
-    """Return the command that writes the log ends of the partitions in file `partitions` to the file `ends_file`."""
+    """Return the command that reads log ends of a cluster and writes them to the file `ends_file`.
+
+    Args:
+        place: the cluster.
+        partitions: name of the file with the partitions, as patterns for `grep -f`.
+    """
     return f"{place.tool('kafka-get-offsets.sh')} | grep -f {partitions} | sort > {ends_file}"
 
 

@@ -112,7 +112,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
 
 
 def decode_offset_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded[OffsetSync]:
-    """Return the offset syncs in whole columns of an offset-syncs topic, and the malformed records.
+    """Return the offset syncs in many records of an offset-syncs topic, and the malformed records.
 
     Args:
         keys: the records' keys, in the topic's order.
@@ -125,7 +125,7 @@ def decode_offset_syncs(keys: Sequence[bytes | None], values: Sequence[bytes | N
 
 
 def decode_checkpoints(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded[Checkpoint]:
-    """Return the checkpoints in whole columns of a checkpoints topic, and the malformed records.
+    """Return the checkpoints in many records of a checkpoints topic, and the malformed records.
 
     Args:
         keys: the records' keys, in the topic's order.

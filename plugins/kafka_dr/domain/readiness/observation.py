@@ -120,7 +120,8 @@ class Observation:
 
     Attributes:
         scope: source topic -> its name on the target.
-        copies: source topic that is a copy of a target topic under a prefixed name -> that target topic.
+        copies: source topic that MirrorMaker 2 mirrored from the target under a prefixed name, such as `dr.orders` ->
+            the topic on the target from which it was mirrored, such as `orders`.
         groups: groups that move: with positions on the scope's topics on the source.
         source_starts: log starts of the scope's partitions on the source.
         first, last: two samples of log ends, the second some seconds after the first.

@@ -87,8 +87,8 @@ class FailoverPlan:
         drain_seconds: estimated seconds until these records are replicated; None if no replication rate was measured.
         cool_down: the cool-down that is not waited for: the earlier procedure, its outcome and end, the end of the
             cool-down, and the starter's reason; None if no cool-down was running.
-        copies: source topic that is a copy of a target topic under a prefixed name -> that target topic, which groups
-            read after the move.
+        copies: source topic that MirrorMaker 2 mirrored from the target under a prefixed name, such as `dr.orders` ->
+            the topic on the target from which it was mirrored, such as `orders`; groups read this topic after the move.
     """
 
     procedure_id: str

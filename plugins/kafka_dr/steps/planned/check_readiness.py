@@ -24,7 +24,7 @@ class CheckReadiness(ProcedureStep):
     """
 
     def act(self, procedure: Run, context: Any) -> ReadinessChecked:
-        """Observe both clusters, run the checks, and record the topic ids by which a later run detects new topics."""
+        """Observe both clusters, run the checks; record topic ids, by which a later run detects recreated topics."""
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
         observation = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
         blockers = find_blockers(observation)

@@ -30,9 +30,10 @@ class CommitGroups(RecheckedStep):
     """Commit the translated positions on the target, only to groups without members; read every position back."""
 
     def act(self, procedure: Run, context: Any) -> GroupsCommitted:
-        """Save the target's old positions, create missing topics, commit positions that differ, read all back.
+        """Save the groups' present positions on the target, create missing topics, commit, and read all back.
 
-        Every position is saved in the run's file `ledger-*.parquet`: before, wanted, read back, and broker's error.
+        A position that the group already has is not committed again. The run's file `ledger-*.parquet` has for each
+        position the value before, the value to commit, the value read back, and the broker's error.
         """
         require_reviewed(procedure)
         to_commit = ToCommit(procedure)

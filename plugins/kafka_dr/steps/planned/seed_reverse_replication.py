@@ -17,7 +17,10 @@ class SeedReverseReplication(RecheckedStep):
     """Set the STOPPED reverse flow's offsets to boundary - 1, because the flow shall copy from the boundary on."""
 
     def act(self, procedure: Run, context: Any) -> ReverseFlowSeeded:
-        """Seed and read back; seed nothing if no reverse flow exists, or if that flow runs under default naming."""
+        """Seed the reverse flow and read the offsets back.
+
+        Nothing is seeded if the topology or the Connect worker has no reverse flow, or if it runs under default naming.
+        """
         procedure.approvals.require_plan()
         flow = procedure.reverse_flow
         if flow is None:

@@ -28,7 +28,10 @@ class StartReverseReplication(ProcedureStep):
     """
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume the reverse flow, only if the flow source->target is STOPPED; then compare copies and originals."""
+        """Resume the reverse flow, only if the flow source->target is STOPPED; then compare copies and originals.
+
+        They are compared only if seed_reverse_replication has seeded the reverse flow.
+        """
         flow = procedure.reverse_flow
         if not procedure.request.start_reverse_replication or flow is None:
             return FlowStarted(started=False)

@@ -20,8 +20,8 @@ _TERMINAL = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORT
 class CloseProcedure(ProcedureStep):
     """Write the evidence and its page; release the lease unless the outcome is `failed`.
 
-    The task succeeds only after the outcome `completed`, in the DAG abort_procedure `aborted`: every other outcome fails
-    the DAG run.
+    The task succeeds only after the outcome `completed`, in the DAG abort_procedure `aborted`. Every other outcome
+    fails the task, and thereby the DAG run.
     """
 
     expires = True

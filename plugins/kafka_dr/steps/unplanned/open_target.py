@@ -26,7 +26,12 @@ class OpenWithoutSource(OpenTarget):
     """Recheck the target, then let clients write on the target. The intent is the point of no return."""
 
     def look_again(self, procedure: Run, begun: bool) -> str:
-        """Recheck what earlier steps proved, on the target alone; return that the source's positions were not read."""
+        """Recheck what earlier steps proved, on the target alone; return that the source's positions were not read.
+
+        Args:
+            begun: whether the intent is written: then only the stop of MirrorMaker 2 is checked, because clients may
+                already use the target.
+        """
         if source_reopened(procedure):
             raise Refusal(
                 "The procedure already returns to the source",
