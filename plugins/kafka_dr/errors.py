@@ -124,4 +124,4 @@ class ArchiveUnavailable(SystemUnavailable):
 
 
 class HookUnavailable(SystemUnavailable):
-    """A hook (drain, probe, routing, fence, stop) or Airflow's API did not answer, or not as its contract says."""
+    """A hook (drain, probe, routing, fence, stop) or Airflow's API gave no answer, or one outside its contract."""

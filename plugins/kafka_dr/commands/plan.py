@@ -299,8 +299,8 @@ def _missing_topics(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, in
 def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
     """Return the last replicated offsets to seed in the reverse flow; None if stop_mirror_maker is not done.
 
-    Target partition -> its log end before clients write there, minus 1; None for an empty log (end 0). Contains only
-    partitions of topics that clients will write to.
+    Target partition -> its log end before clients write to the target, minus 1; None if this log end is 0. Contains
+    only partitions of topics that clients will write to.
     """
     if Step.STOP_MIRROR_MAKER not in done:
         return None

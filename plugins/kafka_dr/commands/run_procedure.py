@@ -30,7 +30,7 @@ _CONDUCTOR = "kafka_dr.commands.without_airflow.conductor"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 if the procedure completed (abort_procedure: aborted), 1 if not.
+    """Run the command; return 0 if the procedure completed, or abort_procedure aborted one; return 1 if not.
 
     Return 2 if nothing was begun, 130 after Ctrl-C.
     """

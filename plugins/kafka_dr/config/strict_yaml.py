@@ -25,9 +25,9 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML file's data, the line (from 1) of each place in the file, and problems such as duplicate keys.
+    """A YAML file's data, the number of each place's line in the file, and problems such as duplicate keys.
 
-    A place is a path of keys and list indexes, such as `("flows", 0, "source")`.
+    Lines are counted from 1. A place is a path of keys and list indexes, such as `("flows", 0, "source")`.
     """
 
     data: Any

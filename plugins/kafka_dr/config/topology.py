@@ -341,7 +341,7 @@ class Topology(Model):
         """Return the key of a pair of clusters in the journal's leases: both aliases, sorted, joined by `+`.
 
         Raises:
-            BadInput: an alias is not in the topology, or both are the same.
+            BadInput: an alias is not in the topology, or the two aliases are equal.
         """
         self.cluster(one), self.cluster(other)
         if one == other:

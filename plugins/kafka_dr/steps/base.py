@@ -2,7 +2,7 @@
 
 Invariants
 1. No act without the lease under this process's own epoch and an intent in the journal. Each process of a step takes
-   a new epoch: an older process (orphaned, frozen, started twice) can neither act nor write any more. A process that
+   a new epoch, so that an older process, such as an orphaned or frozen one, can no longer act or write. A process that
    Airflow wakes after a wait keeps the newest epoch.
 2. Predecessors are looked up in the journal: a task marked successful manually has no outcome in the journal.
 3. A refusal ends the step at once; Airflow retries a step after an outside system did not answer.

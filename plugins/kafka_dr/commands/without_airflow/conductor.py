@@ -56,7 +56,7 @@ _ENDED = ("success", "failed")
 
 
 def conduct_run(options: argparse.Namespace, conf: dict[str, Any] | None, folder: Path) -> int:
-    """Start or resume a run; return 0 after a good end, 1 after another, 2 if nothing was begun, 130 after Ctrl-C."""
+    """Start or resume a run; return 0 after a good end, 1 after a bad end, 2 if nothing was begun, 130 after Ctrl-C."""
     return Conductor(options, folder).conduct(conf)
 
 
@@ -382,7 +382,7 @@ def _redirect_output(folder: Path) -> None:
 
 
 def _one_command_only(procedure_id: str) -> int:
-    """Lock a procedure against other commands on this machine; return the lock file's descriptor.
+    """Lock a procedure against other commands on the same host; return the lock file's descriptor.
 
     Refusal if the file is locked. The lock ends with this process; child processes do not inherit the lock.
     """

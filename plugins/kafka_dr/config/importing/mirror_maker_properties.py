@@ -186,7 +186,7 @@ class _Settings:
             )
 
     def client(self, alias: str) -> dict[str, str]:
-        """Return MirrorMaker 2's connection settings for a cluster; settings of the cluster override general ones."""
+        """Return MirrorMaker 2's connection settings for a cluster: general ones, overridden by the cluster's."""
         return {
             key: value
             for key, value in (self.general | self.of_cluster[alias]).items()

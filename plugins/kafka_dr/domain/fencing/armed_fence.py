@@ -217,7 +217,7 @@ def _fences_in_state(sources: Mapping[str, WatchedSource], state: WatchState) ->
 
 
 def _armed_fence(earlier: WatchedSource | None, entry: Line, to_fence: SourceToFence) -> ArmedFence:
-    """Return the armed fence; of a fence that was already armed, `since` and `answers_since` remain."""
+    """Return the armed fence; if the fence was armed before (`earlier`), its `since` and `answers_since` remain."""
     fence = ArmedFence(entry.procedure_id, to_fence.source, to_fence.target, tuple(to_fence.topics), entry.at)
     if earlier is None or earlier.state is not WatchState.ARMED:
         return fence
@@ -236,7 +236,7 @@ def _procedure_of(entry: Line, fact: Fact) -> str | None:
 
 
 def _watch_after(watched: WatchedSource, entry: Line, fact: Fact) -> WatchedSource:
-    """Return the watch as it is after a journal entry: armed, then fenced, then over.
+    """Return the watch as it is after a journal entry; unchanged if the entry is of no importance to the watch.
 
     Only a new FenceToArm, which `watched_sources` handles, restarts a watch that ended.
     """

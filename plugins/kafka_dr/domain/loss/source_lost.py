@@ -3,7 +3,7 @@
 A view is a place that sends requests to the source: the orchestrator, Connect, the application. A look is one request.
 
 Invariants
-1. Lost means: in every round the orchestrator's own view got no answer from the source, and no other view ever got one.
+1. Lost means: in every round the orchestrator's own view got no answer from the source, and no other view ever got any.
 2. A single answer to any view in any round counts: clients may still use the source.
 3. A look that could not be made says nothing about the source. If the orchestrator's view lacks a look in a round, the
    source is not called lost.

@@ -99,7 +99,7 @@ class Naming(ABC):
         return topic.endswith(self._checkpoints_suffix)
 
     def is_internal(self, topic: str) -> bool:
-        """Whether a topic is internal to Kafka or MirrorMaker 2: MirrorMaker 2 (4.0 or later) never mirrors it."""
+        """Whether a topic is internal to Kafka or MirrorMaker 2; MirrorMaker 2 from 4.0 on mirrors no such topic."""
         own = topic.startswith("mm2") and topic.endswith(f"{self._internal_separator}internal")
         return topic.startswith(("__", ".")) or own or self.is_checkpoints(topic)
 

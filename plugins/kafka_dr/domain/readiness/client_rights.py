@@ -12,7 +12,7 @@ from kafka_dr.domain.readiness.observation import Observation
 
 
 def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
-    """Yield blockers for rights of clients on the source (write, read, commit, transactions) that the target lacks."""
+    """Yield blockers for clients' rights to write, read, commit or use transactions that only the source gives."""
     exempt = o.exempt[o.source.alias]
     for scope, renamed in _rights(o):
         lacking = _lost_rights(o, scope, renamed, client_principals(o.source.rules, scope, exempt))

@@ -22,6 +22,9 @@ class ReturnAborted(AbortedStep, ReturnToSource):
         """Wait up to 15 s for the aborted run's own rollback, then roll back what is left.
 
         The wait avoids two rollbacks at once, of which the one with the newer epoch would stop the other.
+
+        Args:
+            woken: whether Airflow wakes the step after a wait; then it does not wait for the other rollback.
         """
         ends_at = time.monotonic() + _OWN_RETURN_SECONDS
         while not woken and time.monotonic() < ends_at and procedure.progress.done(SourceReturned) is None:

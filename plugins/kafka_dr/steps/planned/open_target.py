@@ -61,7 +61,7 @@ class OpenTarget(ProcedureStep):
         """Recheck what earlier steps proved; after the intent only on the source, as clients may use the target.
 
         Args:
-            begun: whether the intent is written: then approvals and the fence's deadline need no check any more.
+            begun: whether the intent is written; then approvals and the fence's deadline are not checked.
 
         Returns:
             How it was proven that no group's position on the source changed.

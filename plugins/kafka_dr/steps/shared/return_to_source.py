@@ -42,13 +42,21 @@ class ReturnToSource(ProcedureStep):
         super().__init__(**kwargs)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Roll back; a run that never held the lease has changed no cluster, and has nothing to undo."""
+        """Roll back; a run that never held the lease has changed no cluster, and has nothing to undo.
+
+        Args:
+            woken: whether Airflow wakes the step after a wait; the step then keeps its epoch.
+        """
         if not procedure.lease.ever_held:
             return {"done": self.task_id, "touched": False}
         return super().run_once(procedure, context, woken)
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """Take a new epoch and write the intent; check neither predecessors' outcomes nor the fence's deadline."""
+        """Take a new epoch and write the intent; check neither predecessors' outcomes nor the fence's deadline.
+
+        Args:
+            woken: whether Airflow wakes the step after a wait; the step then keeps its epoch.
+        """
         take_new_epoch(procedure, woken)
         self.intend(procedure, context)
 
