@@ -147,7 +147,7 @@ def _planning_step(procedure: Run) -> Step:
 
 
 def write_commands(procedure: Run, folder: Path) -> str:
-    """Write the scripts `to_go_on.sh` and `to_return.sh` and their files to a folder; return the text to print."""
+    """Write `to_go_on.sh`, `to_return.sh` and the files that these scripts read to a folder; return what to print."""
     hand = hand_of(procedure)
     folder.mkdir(parents=True, exist_ok=True)
     title = f"{procedure.id}: {procedure.request.source} -> {procedure.request.target}"

@@ -60,7 +60,12 @@ def main() -> int:
 
 
 def _run(recording: Recording, ended: threading.Event, failed: threading.Event) -> None:
-    """Run one flow's recorder; if it fails, end all recorders, because Airflow then starts the command again."""
+    """Run one flow's recorder; if it fails, end all recorders, because Airflow then starts the command again.
+
+    Args:
+        ended: set after a failure; ends the recorders of all flows.
+        failed: set after a failure, so that the command returns 1.
+    """
     try:
         recording.run()
     except Exception:  # noqa: BLE001 (a failed recorder ends all)

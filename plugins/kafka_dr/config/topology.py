@@ -20,7 +20,12 @@ LONGEST_DEADLINE = 7 * 24 * 3600.0
 
 
 def _text(shape: str, longest: int, words: str) -> AfterValidator:
-    """Return a validator of text by a regular expression and a length; `words` states in its error what is allowed."""
+    """Return a pydantic validator that refuses other text than the regular expression `shape` matches as a whole.
+
+    Args:
+        longest: largest number of characters.
+        words: says in the error what is allowed.
+    """
     compiled = re.compile(shape)
 
     def _check(text: str) -> str:

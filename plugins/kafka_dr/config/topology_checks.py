@@ -44,7 +44,11 @@ def problems_in(data: Mapping[str, Any]) -> list[Problem]:
 
 
 def without_secrets(data: Any, place: Place = ()) -> Any:
-    """Return the data without keys that look like secrets or addresses, which `find_secrets` reports."""
+    """Return the data without keys that look like secrets or addresses, which `find_secrets` reports.
+
+    Args:
+        place: path of `data` in the file; empty for the whole file.
+    """
     if isinstance(data, Mapping):
         return {
             key: without_secrets(value, (*place, str(key))) for key, value in data.items() if not _forbidden(place, key)
@@ -55,7 +59,11 @@ def without_secrets(data: Any, place: Place = ()) -> Any:
 
 
 def find_secrets(data: Any, place: Place = ()) -> Iterator[Problem]:
-    """Yield a problem for each key that looks like a secret or an address, and each value that holds a secret."""
+    """Yield a problem for each key that looks like a secret or an address, and each value that holds a secret.
+
+    Args:
+        place: path of `data` in the file; empty for the whole file.
+    """
     children = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
     for key, value in children:
         here = (*place, key if isinstance(key, int) else str(key))

@@ -168,11 +168,11 @@ class RecorderRows:
         return len(self.columns["kind"])
 
     def add(self, kind: Kind, **values: object) -> None:
-        """Add one row."""
+        """Add one row; `values`: column -> value."""
         self.extend(kind, **{name: [value] for name, value in values.items()})
 
     def extend(self, kind: Kind, **values: Sequence[object]) -> None:
-        """Add rows, given as columns of equal length."""
+        """Add rows of one kind; `values`: column -> the values of all rows, in the rows' order."""
         count = len(next(iter(values.values())))
         given: dict[str, Sequence[object]] = {"at": [self.at] * count, "kind": [kind.value] * count, **values}
         for name, column in self.columns.items():

@@ -24,7 +24,11 @@ class GateAsker:
         self._shown: set[tuple[str, int]] = set()
 
     def ask(self, gate: TaskInstance, still_waits: Callable[[], bool]) -> None:
-        """Ask until an answer is accepted, the gate no longer waits, or the terminal's input has ended."""
+        """Ask until an answer is accepted, the gate no longer waits, or the terminal's input has ended.
+
+        Args:
+            still_waits: called repeatedly while no answer comes; returns False once the gate no longer waits.
+        """
         if self._terminal.ended:
             return
         options = self._show(gate)
@@ -64,7 +68,11 @@ class GateAsker:
         return True
 
     def _choice(self, options: tuple[str, ...], still_waits: Callable[[], bool]) -> str | None:
-        """Return the option that a person typed in full; None if the gate no longer waits, or input has ended."""
+        """Return the option that a person typed in full; None if the gate no longer waits, or input has ended.
+
+        Args:
+            still_waits: called repeatedly while no answer comes; returns False once the gate no longer waits.
+        """
         while True:
             given = self._terminal.ask(f"Choice ({' or '.join(options)}): ", still_waits)
             if given is None:

@@ -50,7 +50,13 @@ class StepSummary:
 
 @dataclass(frozen=True)
 class TimePart:
-    """One bar of a chart: a named value; `share` is its length in per cent."""
+    """One bar of a chart: a named value.
+
+    Attributes:
+        share: length of the bar, in per cent.
+        kind: the bar's class in the style sheet, which gives its colour.
+        meaning: text that explains the value; empty if the name suffices.
+    """
 
     name: str
     value: Any

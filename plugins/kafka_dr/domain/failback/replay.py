@@ -6,6 +6,9 @@ Invariants
 2. A record of a transaction that is not committed is not written.
 3. A value is not written to a compacted topic if clients wrote its key later on the new primary: the replay would undo
    the client's value.
+
+The last two headers of a replayed record are its origin headers: the record's place on the returned cluster (its
+origin), and the id of the procedure that exported it. All headers before them are the original headers.
 """
 
 from __future__ import annotations

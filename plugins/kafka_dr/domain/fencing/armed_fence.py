@@ -229,7 +229,7 @@ def _reopened(watched: WatchedSource, entry: Line) -> WatchedSource:
 
 
 def _procedure_of(entry: Line, fact: Fact) -> str | None:
-    """Return the id of the procedure whose old source a journal entry is about."""
+    """Return the id of the procedure whose old source a journal entry is about: by the fact, else by the entry."""
     if isinstance(fact, FenceDisarmed):
         return fact.disarms_fence
     return fact.procedure_id if isinstance(fact, WatchedFact) and fact.procedure_id else entry.procedure_id

@@ -1,5 +1,8 @@
 """Which ACL entries fence clients from a cluster, and which open the cluster to clients.
 
+`exempt` are the principals that a fence leaves alone: MirrorMaker 2's, the orchestrator's and the exempt principals of
+the topology. All other principals are clients.
+
 Invariants
 1. No DENY entry names MirrorMaker 2, the orchestrator or an exempt principal. Against an ALLOW entry for User:*, DENY
    entries for User:* are added, one for each fenced topic: never one that covers MirrorMaker 2's internal topics.

@@ -26,9 +26,9 @@ _FIND_OTHER_WRITER = "find out which client other than MirrorMaker 2 writes to M
 
 
 class Malformed(SwitchbackError):
-    """A record of MirrorMaker 2 that cannot be decoded, or that could not be decoded once it is written.
+    """A record of MirrorMaker 2 cannot be decoded, or a record to be written could not be decoded by MirrorMaker 2.
 
-    Functions that decode many records return such faults instead of raising the first one.
+    Functions that decode one record raise this error; functions that decode many return all such errors.
     """
 
 

@@ -274,7 +274,7 @@ def _template_problems(template: str, aliases: list[str]) -> list[str]:
 
 
 def _ambiguity(template: str, first: str, second: str) -> str | None:
-    """Return a sentence if the template can give one name to two topics of different sources; else None."""
+    """Return a sentence if the template can give topics of two sources (aliases) the same name; None if it cannot."""
     spec = NamingSpec("template", template=template)
     naming = TemplateNaming(spec, (first, second))
     # With each alias, the template has a text before the topic (prefix) and one after it (suffix). Two aliases can give

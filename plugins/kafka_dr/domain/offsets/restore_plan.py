@@ -63,7 +63,7 @@ class RestorePlan:
 
 
 def restore_plan_of(plan_data: Mapping[str, Any]) -> RestorePlan:
-    """Return the plan that `RestorePlan.as_dict` turned into this plain data."""
+    """Return the plan from its plain data, as returned by `RestorePlan.as_dict`."""
     return RestorePlan(**{**plan_data, "deletes": tuple(plan_data["deletes"])})
 
 

@@ -41,7 +41,12 @@ def _rights(o: Observation) -> Iterator[tuple[FenceScope, Mapping[str, str]]]:
 def _lost_rights(
     o: Observation, scope: FenceScope, renamed: Mapping[str, str], principals: frozenset[str]
 ) -> list[str]:
-    """Return `principal: name` for each right of the scope that the source gives and the opened target does not."""
+    """Return `principal: name` for each right of the scope that the source gives and the opened target does not.
+
+    Args:
+        renamed: name on the source -> name on the target.
+        principals: the clients' principals.
+    """
     target_scope = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
     lifted = frozenset(opening_entries(o.target.rules, target_scope, principals))
     opened = AclRules(

@@ -78,7 +78,7 @@ class ReviewTranslation(ProcedureGate):
 
 
 def _describe_rereads(translated: OffsetsTranslated) -> str:
-    """Return sentences: records that one group reads again at most, and positions that may be newer than sampled."""
+    """Return sentences on the most records that a group reads again, and on positions that the last sample may lack."""
     largest = "unknown for some positions" if translated.bound is None else f"at most {translated.bound}"
     moved = translated.may_have_moved
     moved_note = (

@@ -71,6 +71,8 @@ class FenceSource(ProcedureStep):
         """Arm the fence, because the source may answer soon; then ask the fence hook to fence the source.
 
         Args:
+            topics: the topics to fence, by their names on the source.
+            approval: the approval of the plan, for the outcome.
             unproven: why the fence by ACLs failed although the source answered; None if the source did not answer.
 
         Raises:
