@@ -100,7 +100,7 @@ class Principals(Model):
     Attributes:
         mirror_maker: principals of MirrorMaker 2's connectors or processes.
         orchestrator: principals of Switchback.
-        exempt: all others, such as administrators.
+        exempt: all other principals that no fence refuses, such as administrators.
     """
 
     mirror_maker: tuple[Principal, ...] = ()
@@ -210,7 +210,7 @@ class Deadlines(Model):
         approval_valid_seconds: how old an approval may be when a step relies on it.
         approval_wait_seconds: how long a gate waits for a person's answer.
         verify_seconds: for clients to appear on the target.
-        return_seconds: for a rollback, with the time in which systems do not answer.
+        return_seconds: for a rollback, including the time in which systems do not answer.
         connect_request_seconds: for the answer of a Connect worker to one read, which is then repeated.
         confirm_seconds: how long the source must be observed to be lost before an unplanned failover continues.
         slow_seconds: a source that answers later than this is slow. Each request to the source waits for an answer at

@@ -12,7 +12,7 @@ from kafka_dr.hooks.airflow_api import AirflowApi, TaskInstance
 
 
 class GateAsker:
-    """Asks gates' questions, again for each try of a gate; the gate itself decides whether an answer is valid."""
+    """Asks a gate's question each time the gate is tried; the gate itself decides whether an answer is valid."""
 
     def __init__(self, terminal: Terminal, api: AirflowApi, url: str, run: RequestedRun) -> None:
         """Store terminal, API and run; nothing is asked yet.

@@ -212,7 +212,7 @@ def _step(name: str, lines: Sequence[Line], now: datetime, outcome: str | None) 
 
 
 def _unfinished(name: str) -> str:
-    """Return the state of a step that began in a procedure closed since: only watch_old_source may still work."""
+    """Return the state of a step that ends without outcome: `watching` for watch_old_source, else `no outcome`."""
     return WATCHING if name == Step.WATCH_OLD_SOURCE else "no outcome"
 
 

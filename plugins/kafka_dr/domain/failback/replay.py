@@ -178,10 +178,11 @@ class Found(NamedTuple):
 
     Attributes:
         read_back: number of records that are exactly once on the new primary, with the exported content.
-        overwritten: records that compaction deleted, because a client or a later replayed record wrote their key.
-        expired: records at the log start that retention has deleted since the replay wrote them.
-        overtaken: records that lie above a client's record of the same key, and therefore undo the client's value.
-        restamped: those of `read_back` whose timestamp is the time of the replay.
+        overwritten: number of records that compaction deleted, because a client or a later replayed record wrote their
+            key.
+        expired: number of records that retention has deleted since the replay wrote them.
+        overtaken: number of replayed records above a client's record of the same key: these undo the client's value.
+        restamped: how many of `read_back` have the time of the replay as timestamp, not the exported timestamp.
         problems: contradictions between export and log, a sentence each; empty if the replay is proven.
     """
 

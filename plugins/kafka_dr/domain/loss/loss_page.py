@@ -64,7 +64,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
 
 
 def _taken_over(plan: Mapping[str, Any]) -> list[str]:
-    """Return Markdown lines on the planned run that this run continues, and what that run has proven; [] without."""
+    """Return Markdown lines on the planned run that is continued, and what it has proven; [] if none is continued."""
     earlier, source, target = plan.get("continues"), plan["source"], plan["target"]
     if not earlier:
         return []

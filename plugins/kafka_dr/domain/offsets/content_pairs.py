@@ -16,9 +16,8 @@ class OwnPair(NamedTuple):
 
     Attributes:
         source_end: the source's log end: the content was searched below it.
-        records: number of records that a reader gets between `upstream` and `source_end`. If it equals the number of
-            offsets between them, the range has no gap: the number of target records above `downstream` then gives the
-            last replicated offset.
+        records: number of records that a reader gets above `upstream` and below `source_end`. If each offset of this
+            range has a record, the number of target records above `downstream` gives the last replicated offset.
     """
 
     upstream: int
@@ -70,9 +69,9 @@ def suffix_starts(
     The origin is the source record that MirrorMaker 2 copied. Each search ends at the source's log end.
 
     The first search begins where the origin lies if MirrorMaker 2 has repeated no record since the last pair. It reads
-    few records, even if the pair is old. The second search begins right above the last pair, where the origins of all
-    later target records lie. Only if MirrorMaker 2 repeats records from below the pair, the origin lies lower: then no
-    pair is found until MirrorMaker 2 has caught up. If both searches would begin right above the pair, one offset is
+    few records, even if the pair is old. The second search begins right above the last pair: the origins of all later
+    target records lie there or higher. Only if MirrorMaker 2 repeats records from below the pair, the origin lies lower:
+    then no pair is found until MirrorMaker 2 has caught up. If both searches would begin right above the pair, one offset is
     returned. Offsets more than `most` below the source's log end are never searched: while MirrorMaker 2 lags by more,
     no pair is found.
 

@@ -175,7 +175,7 @@ def fence_stays_local(o: Observation) -> Iterator[Blocker]:
 
 
 def no_loop(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker if the reverse flow is not STOPPED without tasks; under default naming that flow may run."""
+    """Yield a blocker unless the reverse flow's source connector is STOPPED, missing, or runs under default naming."""
     reverse = o.reverse.source_connector if o.reverse else None
     if reverse is not None and not reverse.stopped and o.naming_policy != "default":
         yield Blocker(
@@ -301,7 +301,7 @@ def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
 
 
 def fence_possible(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker if neither an authorizer nor a drain hook can stop clients' writes on the source."""
+    """Yield a blocker if the source has no authorizer and the topology no drain hook: writes could not be stopped."""
     if not o.source.rules.authorizer and not o.has_drain_hook:
         yield Blocker(
             "fence_possible",

@@ -63,7 +63,7 @@ class StartFlowBack(ProcedureStep):
         return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
 
     def _prepare_copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
-        """Prepare, before the flow back runs, the comparison of records with their copies from its start offsets on."""
+        """Prepare, before the flow back runs, the comparison of the new primary's records with their copies."""
         start_at = {
             tp: last + 1 for tp, last in frame_partitions(procedure.artifacts.load(seeded.seeds), "replicated").items()
         }
