@@ -207,7 +207,7 @@ class ProcedureStep(JournaledStep, BaseOperator):
         """Begin, act and write the outcome; do nothing if an earlier outcome still counts. Return the XCom value.
 
         Args:
-            woken: whether Airflow wakes the step after a wait; the step then keeps its epoch.
+            woken: whether Airflow wakes the step after a wait; the step then keeps the newest epoch.
         """
         if not self.expires and self.already_done(procedure):
             self.log.info("%s is already done", self.task_id)

@@ -70,10 +70,10 @@ def suffix_starts(
 
     The first search begins where the origin lies if MirrorMaker 2 has repeated no record since the last pair. It reads
     few records, even if the pair is old. The second search begins right above the last pair: the origins of all later
-    target records lie there or higher. Only if MirrorMaker 2 repeats records from below the pair, the origin lies lower:
-    then no pair is found until MirrorMaker 2 has caught up. If both searches would begin right above the pair, one offset is
-    returned. Offsets more than `most` below the source's log end are never searched: while MirrorMaker 2 lags by more,
-    no pair is found.
+    target records lie there or higher. Only if MirrorMaker 2 repeats records from below the pair, it lies lower;
+    then no pair is found until MirrorMaker 2 has caught up. If both searches would begin right above the pair, one
+    offset is returned. Offsets more than `most` below the source's log end are never searched: while MirrorMaker 2 lags
+    by more, no pair is found.
 
     Args:
         newest: offset of the newest record on the target.

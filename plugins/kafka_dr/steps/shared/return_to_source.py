@@ -45,7 +45,7 @@ class ReturnToSource(ProcedureStep):
         """Roll back; a run that never held the lease has changed no cluster, and has nothing to undo.
 
         Args:
-            woken: whether Airflow wakes the step after a wait; the step then keeps its epoch.
+            woken: whether Airflow wakes the step after a wait; the step then keeps the newest epoch.
         """
         if not procedure.lease.ever_held:
             return {"done": self.task_id, "touched": False}
@@ -55,7 +55,7 @@ class ReturnToSource(ProcedureStep):
         """Take a new epoch and write the intent; check neither predecessors' outcomes nor the fence's deadline.
 
         Args:
-            woken: whether Airflow wakes the step after a wait; the step then keeps its epoch.
+            woken: whether Airflow wakes the step after a wait; the step then keeps the newest epoch.
         """
         take_new_epoch(procedure, woken)
         self.intend(procedure, context)
