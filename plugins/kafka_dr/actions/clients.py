@@ -41,9 +41,10 @@ def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[st
     if unplanned:
         raise Refusal(
             "The target has DENY entries for clients that the plan does not list",
-            first_few(unplanned),
-            "The procedure returns to the source by itself. A new run lists these ACL entries in its plan, and removes"
-            " these ACL entries when it opens the target. If one of these ACL entries must stay, start no new run.",
+            f"on {procedure.request.target}: {first_few(unplanned)}",
+            "The procedure returns to the source by itself. Find out which user or program added these ACL entries. If"
+            " open_target may remove them, start a new run, whose plan lists them. If an entry must stay, start no new"
+            " run.",
         )
     return denials
 
@@ -72,10 +73,10 @@ def remove_denials(
     if any(e in rules.entries for e in denials):
         raise ReadBackFailed(
             "DENY entries are still on the target",
-            first_few(denials),
-            "Clients may be able to act on part of the target. Find out which user or program restores these ACL"
-            " entries. Wait for return_to_source, which fences the target again; then start a new"
-            " run. If return_to_source fails because clients already wrote on the target, clear open_target instead.",
+            f"on {procedure.request.target}: {first_few(denials)}",
+            f"Clients may be able to act on part of {procedure.request.target}. Find out which user or program restores"
+            " these ACL entries. Wait for return_to_source, which fences the target again; then start a new run. If"
+            " return_to_source fails because clients already wrote on the target, clear open_target instead.",
         )
     return refused
 

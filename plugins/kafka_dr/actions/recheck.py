@@ -71,9 +71,9 @@ def source_still_fenced(procedure: Run) -> None:
     if still_open:
         raise FenceNotProven(
             "The fence on the source no longer covers all clients",
-            first_few(still_open),
+            f"rights on {procedure.request.source}: {first_few(still_open)}",
             "The procedure returns to the source by itself. Find out which user or program removed DENY entries from"
-            " the source or gave these principals rights on the source; then start a new run.",
+            f" {procedure.request.source}, or gave these principals rights there; then start a new run.",
         )
     let_in = {
         broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)
@@ -81,10 +81,11 @@ def source_still_fenced(procedure: Run) -> None:
     if let_in:
         raise FenceNotProven(
             "The source may accept writes again",
-            f"brokers did not refuse the probe's write with an authorization error: {let_in}",
+            f"brokers of {procedure.request.source} did not refuse the probe's write with an authorization error:"
+            f" {let_in}",
             "The procedure returns to the source by itself. If a broker accepted the write, find out which user or"
-            " program removed the DENY entry of the topic __switchback_probe from the source; if a broker gave another"
-            " error, correct that error. Then start a new run.",
+            f" program removed the DENY entry of the topic __switchback_probe from {procedure.request.source}; if a"
+            " broker gave another error, correct that error. Then start a new run.",
         )
 
 
@@ -100,16 +101,16 @@ def source_ends_are_cut_off(procedure: Run) -> None:
     if shrunk:
         raise Contradiction(
             "Log ends of the source lie before the cut-off",
-            first_few(shrunk),
+            f"on {procedure.request.source}, cut-off -> log end now: {first_few(shrunk)}",
             "The procedure returns to the source by itself. Find out whether a topic was recreated or its log was"
-            " truncated, for example by an unclean leader election, and correct the cause; then start a new run, with"
-            " acknowledge_recreated_topics if a topic was recreated.",
+            " truncated, for example by an unclean leader election, and correct the cause; then start a new run. If a"
+            " topic was recreated, start it with the param acknowledge_recreated_topics.",
         )
     written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
     if written:
         raise FenceNotProven(
             "The source has records after the cut-off",
-            first_few(written, separator="; "),
+            f"on {procedure.request.source}: {first_few(written, separator='; ')}",
             "The procedure returns to the source by itself. Find out which client wrote these records, and stop that"
             " client; then start a new run. No ACL entry stops a super user.",
         )
@@ -140,7 +141,7 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
     if proof is None:
         raise FenceNotProven(
             "Committed positions on the source changed after drain_consumers",
-            f"drain_consumers saved {len(frozen)} positions",
+            f"positions on {procedure.request.source} now are not the {len(frozen)} that drain_consumers saved",
             "The procedure returns to the source by itself. Find out which client committed positions of these groups,"
             " and stop that client; then start a new run.",
         )
@@ -162,8 +163,8 @@ def running_again(status: ConnectorStatus) -> Refusal:
     """Return the refusal for a connector that runs although it was STOPPED, or that this run did not ask to stop."""
     return Refusal(
         f"{status.name} runs again",
-        f"{status.state} with {len(status.tasks)} tasks",
-        f"The procedure returns to the source by itself. Find out which user or program started {status.name} again;"
+        f"{status.state} with {len(status.tasks)} tasks, instead of STOPPED without tasks",
+        f"The procedure returns to the source by itself. Find out which user or program started {status.name};"
         " then start a new run.",
     )
 
@@ -224,7 +225,7 @@ def target_ends_are_boundary(procedure: Run) -> None:
     if moved:
         raise Refusal(
             "Log ends of the target moved before open_target had begun",
-            first_few(moved),
+            f"on {procedure.request.target}, recorded log end -> log end now: {first_few(moved)}",
             "The procedure returns to the source by itself. Find out which client or connector wrote to these"
             " partitions, and stop that writer; then start a new run.",
         )
@@ -252,9 +253,9 @@ def group_sync_stopped(procedure: Run, step: str) -> None:
             raise DeadlinePassed(
                 f"{name} still runs {limit:.0f} s after the request to stop",
                 str(status),
-                f"{name} could overwrite positions of groups. The procedure returns to the source by itself. Read the"
-                " log of the Connect worker (dedicated mode: of the process), and end the worker or process if it"
-                " hangs; then start a new run.",
+                f"{name} could overwrite positions of groups on {procedure.request.target}. The procedure returns to"
+                " the source by itself. Read the log of the Connect worker, and end the worker if it hangs; in"
+                " dedicated mode the same for MirrorMaker 2's processes. Then start a new run.",
             )
         raise NotYet(f"{name} was asked to stop and still runs: {status}")
 

@@ -201,7 +201,8 @@ def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
     if plan.digest != planned.plan_digest or plan.rows != digest_of_rows(rows):
         raise Contradiction(
             "The plan of the restore does not match its digest in the journal",
-            planned.plan_digest,
+            f"the plan's SHA-256 in the journal is {planned.plan_digest}; the plan in the journal, or the file with its"
+            " rows, gives another",
             "This try wrote no position and deleted no group. Start a new run, which plans the restore again.",
         )
     return plan, rows

@@ -75,8 +75,9 @@ def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
                 raise Contradiction(
                     "A topic has a name that Kafka does not allow",
                     f"{name[:LONGEST_TOPIC]!a}: {problem}",
-                    "Find out which server answers at the addresses of the clusters, because no Kafka broker creates"
-                    " such a topic. Correct the address in the cluster's Airflow connection; then start a new run.",
+                    "No Kafka broker creates such a topic: probably another server answers in place of a broker. Find"
+                    " out which servers answer at `bootstrap.servers` in the Airflow connections of the source and of"
+                    " the target, and correct the address that leads to no broker; then start a new run.",
                 )
 
 
@@ -143,13 +144,16 @@ def submit_job(
                 f"the Spark job had not ended after {limit:.0f} s, and was killed",
                 "Read in the log of this Airflow task what Spark waited for, such as a free executor or a broker, and"
                 " correct that. If the Spark job was still working, raise `spark_seconds` under `deadlines` in the"
-                " topology.",
+                " topology. Airflow tries the task again by itself; if all tries fail, start a new run.",
             ) from None
         # The error of spark-submit holds the whole command line: show only the exit code.
         code = re.search(r"Error code is: (-?\d+)", str(error))
         exit_text = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
         raise SparkFailed(
-            failure_reason, exit_text, "Correct the cause that the ERROR lines in the log of this Airflow task state."
+            failure_reason,
+            exit_text,
+            "Correct the cause that the ERROR lines in the log of this Airflow task state. Airflow tries the task again"
+            " by itself; if all tries fail, start a new run.",
         ) from None
 
 

@@ -139,9 +139,9 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
     if missing:
         raise ReadBackFailed(
             "The target could not be fenced again",
-            first_few(missing),
+            f"these DENY entries are missing on {procedure.request.target}: {first_few(missing)}",
             f"Clients may be able to write on {procedure.request.target}. Find out which user or program removes these"
-            " DENY entries from the target; then clear return_to_source.",
+            " DENY entries; then clear return_to_source.",
         )
     # Brokers apply an ACL within moments; records that a broker accepted before that are in the log after this wait.
     time.sleep(procedure.request.deadlines.stable_seconds)
@@ -149,9 +149,10 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
     if moved:
         raise Refusal(
             "Clients already wrote on the target",
-            first_few(moved),
-            "The target is fenced again. Clear open_target with its downstream tasks: the procedure then continues to"
-            " the target. A return to the source would strand these records.",
+            f"on {procedure.request.target}, recorded log end -> log end now: {first_few(moved)}",
+            f"{procedure.request.target} is fenced again. Clear open_target with its downstream tasks: the procedure"
+            f" then moves clients to {procedure.request.target}. A return to {procedure.request.source} would strand"
+            " these records.",
         )
 
 
@@ -218,8 +219,8 @@ def lift_source_fence(procedure: Run, step: str, fence: list[AclEntry]) -> int:
     if remaining:
         raise ReadBackFailed(
             "ACL entries of the fence are still on the source",
-            first_few(remaining),
-            "These ACL entries still refuse clients on the source. Find out which user or program restores these ACL"
-            " entries; then clear return_to_source.",
+            f"on {procedure.request.source}: {first_few(remaining)}",
+            "These ACL entries still refuse clients. Find out which user or program restores these ACL entries; then"
+            " clear return_to_source.",
         )
     return len(fence)

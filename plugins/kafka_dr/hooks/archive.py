@@ -250,8 +250,9 @@ class Archive:
             raise ArchiveUnavailable(
                 f"{what} in the archive failed",
                 f"{where}: {type(error).__name__}",
-                "Make sure that the file system or bucket under `recorder` in the topology can be reached from this"
-                " machine, has room, and accepts the credentials of its Airflow connection.",
+                "Make sure that the machine where this task or the recorder ran reaches the file system or bucket under"
+                " `recorder` in the topology, that this file system or bucket has room, and that it accepts the"
+                " credentials of its Airflow connection.",
             ) from error
 
 

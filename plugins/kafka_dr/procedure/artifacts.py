@@ -58,9 +58,10 @@ class Artifacts:
                     if present is None
                     else f"the SHA-256 of the file begins with {present[:12]}, not with {digest[:12]}"
                 ),
-                "Mount the same evidence folder on every machine where tasks run. After open_target is"
-                " done: put the file back unchanged, then clear the red step. Otherwise start a new run; if an earlier"
-                " procedure wrote the file, put the file back unchanged first.",
+                "Check that every machine where tasks run mounts the same evidence folder. If it does, the file was"
+                " deleted or changed. After open_target is done: restore the file from a backup, then clear the red"
+                " step. Before: start a new run; if the file is in the folder of an earlier procedure, restore the file"
+                " from a backup first.",
             )
         return pd.read_parquet(path)
 

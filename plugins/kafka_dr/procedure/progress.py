@@ -135,8 +135,9 @@ class Progress:
         if opened is not None and opened.run_id != run_id:
             raise BadInput(
                 f"The run id {run_id} gives the same procedure id as the run id of another run",
-                opened.run_id,
-                "Start a new run under another run id.",
+                f"the journal has this procedure id for the run {opened.run_id}",
+                "Start a new run under another run id, because two runs with one procedure id would share lease and"
+                " evidence folder; this run has changed nothing.",
             )
 
     def refuse_if_going_back(self) -> None:
@@ -176,7 +177,7 @@ class Progress:
         if deadline is not None and time.time() > deadline and self.began(Step.OPEN_TARGET) is None:
             raise DeadlinePassed(
                 "Clients have been fenced for as long as allowed",
-                f"max_fence_seconds={self._request.deadlines.max_fence_seconds:.0f}",
+                f"on {self._request.source}, max_fence_seconds={self._request.deadlines.max_fence_seconds:.0f}",
                 "The procedure returns to the source by itself. Find out which step took so long before you start a new"
                 " run.",
             )
@@ -243,12 +244,17 @@ class Progress:
         if self._move is None or self._move[0] != entry.hash:
             planned = newest_fact([entry], MovePlanned)
             if planned is None or digest_of(planned.plan) != planned.plan_digest:
+                digests = (
+                    "the entry holds no plan"
+                    if planned is None
+                    else f"the entry names {planned.plan_digest}, its plan has {digest_of(planned.plan)}"
+                )
                 raise Contradiction(
                     "The plan in the journal does not match its digest",
-                    entry.hash if planned is None else planned.plan_digest,
-                    "Compare the journal's database with a backup to find out what changed. Before open_target has"
-                    " begun: start a new run. After open_target is done: restore the changed entry in the database,"
-                    " then clear the red step.",
+                    f"outcome of {entry.step} of {self._id}: {digests}",
+                    f"This entry was changed: compare the outcome of {entry.step} in the journal's database with a"
+                    " backup. Before open_target has begun: start a new run. After open_target is done: restore the"
+                    " entry in the database, then clear the red step.",
                 )
             self._move = entry.hash, planned
         return self._move[1]

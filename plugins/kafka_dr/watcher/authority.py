@@ -49,9 +49,9 @@ class ArmedFenceAuthority:
         watch = self._watch()
         if watch is None or watch.state in (WatchState.DISARMED, WatchState.REOPENED):
             raise LeaseLost(
-                "The old source must not be fenced any more",
-                watch.state.value if watch else "no fence was armed",
-                "Do nothing: the watcher no longer acts on this source.",
+                "The watcher has no right to fence the old source",
+                f"the fence of {watch.fence.source} for {self._id} is {watch.state}" if watch else "no fence is armed",
+                "Nothing to do: the watcher no longer acts on this source.",
             )
 
     def may_undo(self) -> bool:

@@ -37,8 +37,10 @@ class MoveAuthority(ArmedFenceAuthority):
         if last_move(self._journal, self._pair.split("+")) != self._move:
             raise LeaseLost(
                 "Clients were moved while both flows were checked",
-                "another procedure has begun open_target, or the last procedure has returned to its source",
-                "Do nothing: the watcher checks both flows again, by the new direction.",
+                f"clusters {self._pair}: another procedure has begun open_target, or the last procedure has returned to"
+                " its source",
+                "Nothing to do: the watcher checks both flows again. If both run, the watcher then stops the flow in"
+                " whose direction clients moved last.",
             )
 
     def may_undo(self) -> bool:

@@ -62,7 +62,12 @@ def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
     except SwitchbackError as error:
         raise HTTPException(503, str(error)) from None
     if page is None:
-        raise HTTPException(404, "This machine has no evidence of that procedure, or you may not read its DAG's runs.")
+        raise HTTPException(
+            404,
+            "The evidence folder on the machine of Airflow's API server has no page of this procedure, or you may not"
+            " read the runs of its DAG. Mount the evidence folder of Airflow's tasks on that machine, and ask an"
+            " administrator of Airflow for the right.",
+        )
     return FileResponse(
         page, media_type="text/html; charset=utf-8", headers={**_HEADERS, "Content-Security-Policy": _CONTENT_POLICY}
     )

@@ -215,8 +215,8 @@ class Replay:
         if failover is None:
             raise Contradiction(
                 "The offset from which clients have written on the new primary is unknown",
-                f"the journal has no procedure {after}, which moved clients to {self._procedure.request.source}",
-                f"Restore the journal with procedure {after} from a backup. Then start a new run.",
+                f"procedure {after} moved clients to {self._procedure.request.source}, and is missing in the journal",
+                f"Restore the journal from a backup that has procedure {after}. Then start a new run.",
             )
         return max(ends_at_opening(failover).get(place, 0), self._procedure.systems.source.starts([place])[place])
 

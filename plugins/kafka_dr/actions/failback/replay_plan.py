@@ -136,9 +136,9 @@ def parts_of(procedure: Run) -> list[ReplayPart]:
     if unfit:
         raise NotReady(
             "Quarantine topics are compacted, and compaction would delete records",
-            first_few(unfit),
-            f"This try replayed no record. Set cleanup.policy of these topics to delete on {procedure.request.source},"
-            " then start a new run; or start a new run with another decision (param stranded).",
+            f"on {procedure.request.source}: {first_few(unfit)}",
+            "This try replayed no record. Set cleanup.policy of these topics to `delete`, then start a new run. Or"
+            " start a new run with another decision than `quarantine` (param stranded) for the original topics.",
         )
     return parts
 

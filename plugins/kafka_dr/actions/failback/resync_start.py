@@ -220,8 +220,14 @@ def offsets_to_clear(procedure: Run, now: dict[TopicPartition, int | None]) -> d
     return {tp: None for tp in now if tp.topic not in infos or tp.partition not in infos[tp.topic].partitions}
 
 
-def refuse_other_offsets(stored: dict[TopicPartition, int | None], wanted: dict[TopicPartition, int | None]) -> None:
-    """Refuse unless Connect stores the wanted offset of every partition of the new primary in `wanted`."""
+def refuse_other_offsets(
+    connector: str, stored: dict[TopicPartition, int | None], wanted: dict[TopicPartition, int | None]
+) -> None:
+    """Refuse unless Connect stores the wanted offset of every partition of the new primary in `wanted`.
+
+    Args:
+        connector: the flow back's source connector, whose offsets these are.
+    """
     wrong = [
         f"{tp}: {offset} was written, {stored.get(tp)} was read back"
         for tp, offset in sorted(wanted.items())
@@ -230,7 +236,7 @@ def refuse_other_offsets(stored: dict[TopicPartition, int | None], wanted: dict[
     if wrong:
         raise ReadBackFailed(
             "Connect does not store the flow back's offsets as they were written",
-            first_few(wrong),
-            "The flow back was not resumed. Find out which user or tool changes offsets of the flow back's source"
-            " connector in Connect. Then start a new run, which writes the offsets again.",
+            f"{connector}: {first_few(wrong)}",
+            f"The flow back was not resumed. Find out which user or tool changes offsets of {connector} in Connect."
+            " Then start a new run, which writes the offsets again.",
         )

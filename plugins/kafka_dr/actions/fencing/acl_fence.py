@@ -45,10 +45,10 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
     if still_open:
         raise FenceNotProven(
             "Clients may still act on the source",
-            first_few(still_open),
-            "The DENY entries of the fence were added, and do not cover these principals. List the ACL entries of these"
-            " principals on the source, and find out which user or program adds rights or removes DENY entries. Then"
-            " start a new run.",
+            f"on {procedure.request.source}: {first_few(still_open)}",
+            "Switchback added the DENY entries of the fence, and these principals still have rights. List the ACL"
+            f" entries of these principals on {procedure.request.source}. Find out which user or program adds rights or"
+            " removes DENY entries; then start a new run.",
         )
     return added_entries(procedure)
 

@@ -48,8 +48,8 @@ def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
     if answer.fenced:
         raise ReadBackFailed(
             "The fence hook still reports the source as fenced",
-            answer.by,
-            "The hook may still keep clients from the source. Correct the cause that the log of the fence hook's server"
-            " states, or lift the hook's fence on the source manually; then clear return_to_source.",
+            f"{source} is fenced by: {answer.by}",
+            f"The fence may still keep clients from {source}. Correct the cause that the log of the fence hook's server"
+            f" states, or lift this fence on {source} manually; then clear return_to_source.",
         )
     return FenceHookAnswer(**vars(answer))

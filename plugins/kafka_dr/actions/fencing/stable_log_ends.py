@@ -59,7 +59,10 @@ class StableLogEnds:
         moving = {tp: before[tp] for tp in self._partitions if after[tp] != before[tp]}
         written = newest_records(self._procedure, moving)
         if written:
-            writes_text = f"records still arrive on {len(written)} partitions: {first_few(written, separator='; ')}"
+            writes_text = (
+                f"records still arrive on {len(written)} partitions of {self._procedure.request.source}:"
+                f" {first_few(written, separator='; ')}"
+            )
             raise self._not_yet(
                 deadlines.fence_seconds,
                 "Writes still get through on the source",
@@ -73,7 +76,7 @@ class StableLogEnds:
             raise self._not_yet(
                 deadlines.transaction_seconds,
                 "Transactions stay open on the source",
-                writes_text,
+                f"on {self._procedure.request.source}: {writes_text}",
                 _TRANSACTION_REMEDIES,
             )
         if moving:
@@ -88,8 +91,9 @@ class StableLogEnds:
 
 _TRANSACTION_REMEDIES = (
     "The procedure returns to the source by itself. Have the application commit or abort these transactions, or wait"
-    " until the broker ends these transactions; then start a new run. Or start a new run with a longer"
-    " transaction_seconds, or with abort_open_transactions: Kafka's own tool then aborts open transactions."
+    " until the broker aborts them at the producer's transaction.timeout.ms; then start a new run. Or start a new run"
+    " now: with a higher param transaction_seconds it waits longer, with the param abort_open_transactions Kafka's own"
+    " tool aborts transactions that are still open."
 )
 
 

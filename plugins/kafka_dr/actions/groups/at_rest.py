@@ -69,15 +69,17 @@ def wait_until_empty(procedure: Run, step: str, groups: list[str]) -> None:
             procedure.request.deadlines.drain_seconds + procedure.request.deadlines.fence_seconds,
         )
     except DeadlinePassed as error:
-        raise DeadlinePassed(error.reason, error.seen, _remedy(remaining)) from None
+        raise DeadlinePassed(error.reason, error.seen, _remedy(procedure.request.source, remaining)) from None
 
 
-def _remedy(remaining: list[str]) -> str:
+def _remedy(source: str, remaining: list[str]) -> str:
     names = json.dumps(dict.fromkeys(remaining[:3], "reason"))
     return (
-        "The procedure returns to the source by itself. Stop these consumers and start a new run, or start a new run"
-        f" with exclude_groups={names}: that run does not wait for excluded groups, the policy of each group decides"
-        " its position, and the approver sees groups and reasons."
+        f"The procedure returns to the source by itself. Stop the consumers of these groups on {source}, then start a"
+        f" new run. Or start a new run with the param exclude_groups={names}, with all groups that cannot be stopped,"
+        " and a reason for each: that run does not wait for excluded groups, and the approver sees groups and reasons."
+        " Under `groups` in the topology, the policy of each excluded group decides at which position it begins on the"
+        " target."
     )
 
 

@@ -32,9 +32,9 @@ def arm_fence(procedure: Run, step: str, topics: Iterable[str]) -> WatchedSource
     if armed is None:
         raise ReadBackFailed(
             "The armed fence is not in the journal",
-            procedure.id,
-            "The watcher would not fence the source, because no fence is armed. Find out in the log of the journal's"
-            " database why the journal entry is missing; then start a new run.",
+            f"{procedure.id} wrote the fence of {procedure.request.source} to the journal, and reads none back",
+            f"Without this entry no watcher fences {procedure.request.source} when it answers. Find out in the log of"
+            " the journal's database why the journal entry is missing; then start a new run.",
         )
     return armed
 
@@ -58,8 +58,9 @@ def watcher_seen(procedure: Run) -> str:
         raise NotReady(
             "No process watches the old source: watch_old_source does not run",
             sign_text,
-            "Unpause the DAG watch_old_source, or run `python -m kafka_dr.commands.watch_old_source`; then start a new"
-            " run. A fence hook that fences the source needs no watch_old_source.",
+            f"Without watch_old_source no process would fence {procedure.request.source} when it answers. Unpause the"
+            " DAG watch_old_source, or run `python -m kafka_dr.commands.watch_old_source`; then start a new run. If a"
+            f" fence hook reports {procedure.request.source} as fenced, a run needs no watch_old_source.",
         )
     return last.isoformat()
 

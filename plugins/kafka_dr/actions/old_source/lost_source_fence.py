@@ -87,10 +87,10 @@ def attempt_within(procedure: Run, seconds: float, work: Callable[[Run], T]) -> 
     authority.give_up()
     raise DeadlinePassed(
         f"The source answered and was not fenced within {seconds:.0f} s",
-        "the source stopped answering during the attempt, or answers too slowly",
+        f"{procedure.request.source} stopped answering during the attempt, or answers too slowly",
         "The procedure returns to the source by itself, and removes the ACL entries that it added. Find out in the logs"
-        " of the source's brokers why the source answers so slowly, or have a fence hook fence the source; then start a"
-        " new run.",
+        f" of the brokers of {procedure.request.source} why these brokers answer so slowly, or have a fence hook fence"
+        f" {procedure.request.source}; then start a new run.",
     )
 
 

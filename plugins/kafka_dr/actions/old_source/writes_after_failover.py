@@ -132,10 +132,10 @@ def _stable_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]
         moved, before = sorted(tp for tp in after if after[tp] != before.get(tp)), after
     raise FenceNotProven(
         "Writes still get through on the old source",
-        first_few(moved),
+        f"log ends on {procedure.request.source} still move: {first_few(moved)}",
         "The ACL entries of the fence are set; no ACL entry stops a super user. Find out which client writes to these"
-        " partitions, and stop that client. The watcher tries again by itself. If fence_source failed, start a new"
-        " run.",
+        " partitions, and stop that client. If the watcher reports this message, the watcher tries again by itself. If"
+        " fence_source failed with this message, start a new run.",
     )
 
 

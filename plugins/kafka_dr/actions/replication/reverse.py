@@ -56,7 +56,7 @@ def refuse_loop(procedure: Run) -> None:
     ):
         raise Refusal(
             f"{flow.connectors.source} is not STOPPED",
-            str(status),
+            f"flow {flow.source}->{flow.target}: {status}",
             f"The flow {flow.target}->{flow.source} was not resumed, because two flows in opposite directions copy"
             f" records in a circle. Stop {flow.connectors.source} in Connect. Then clear return_to_source if that step"
             " failed; otherwise start a new run.",
@@ -126,7 +126,7 @@ class ReverseCopies:
         before: dict[TopicPartition, int],
         since: dict[TopicPartition, int] | None = None,
     ) -> None:
-        self._procedure, self._before = procedure, before
+        self._procedure, self._flow, self._before = procedure, flow, before
         self._since, self._may_be_cleaned = ends_at_opening(procedure) if since is None else since, since is not None
         self._copy = {tp: copy_of(procedure, flow, tp) for tp in self._since}
         config = procedure.mirror_maker(flow).config(flow.connectors.source)
@@ -156,12 +156,16 @@ class ReverseCopies:
         cleaned = self._cleaned_partitions(differing)
         wrong = [f"{tp} -> {self._copy[tp]}" for tp in differing if tp not in cleaned]
         if wrong:
+            name, source, target = self._flow.connectors.source, self._flow.source, self._flow.target
             raise Contradiction(
                 "The reverse flow copies records other than those that clients wrote after open_target",
-                first_few(wrong),
-                "The step stopped the source connector of this flow again. Clients still work on"
-                f" {self._procedure.request.target}. Compare the connector's offsets in Connect with the offsets that"
-                " this run seeded, before you resume the connector.",
+                f"partitions of {source} -> copies on {target}: {first_few(wrong)}",
+                f"The step had resumed {name}, and has now stopped it; clients still work on {source}. Do not resume"
+                f" {name} before the cause is corrected. Read each named copy on {target} from its offset in the file"
+                " ends_before_flow-*.parquet of the run's evidence folder on. If a client wrote the first record there,"
+                f" stop that client. If {name} wrote it, {name} did not begin at the offset that this run seeded (file"
+                " *_seeds-*.parquet): find out which user or tool changed its offsets in Connect. Then start a new run"
+                " if start_flow_back failed, or clear start_reverse_replication if that task failed.",
             )
         waiting = [str(tp) for tp in firsts if self._copy[tp] not in first_copies]
         if waiting:

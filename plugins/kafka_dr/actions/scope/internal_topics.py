@@ -111,16 +111,17 @@ def _syncs_in(procedure: Run, alias: str, topic: str, missing: list[str] | None 
     records = list(procedure.systems.reader(alias).read_all(topic, take=record_of))
     decoded = decode_offset_syncs([r.key for r in records], [r.value for r in records])
     if missing is not None:
-        tell_foreign(topic, len(decoded.malformed), len(records), missing)
+        tell_foreign(alias, topic, len(decoded.malformed), len(records), missing)
     unreadable = {index for index, _ in decoded.malformed}
     sequence = [r.offset for index, r in enumerate(records) if index not in unreadable]
     return _syncs_frame(decoded.records, sequence)
 
 
-def tell_foreign(topic: str, foreign: int, read: int, missing: list[str]) -> None:
+def tell_foreign(alias: str, topic: str, foreign: int, read: int, missing: list[str]) -> None:
     """Add a line about an internal topic's unreadable records to `missing`, if there are any.
 
     Args:
+        alias: the cluster of the topic.
         foreign: number of unreadable records.
         read: number of all records.
 
@@ -130,9 +131,9 @@ def tell_foreign(topic: str, foreign: int, read: int, missing: list[str]) -> Non
     if foreign > _FOREIGN * read:
         raise Contradiction(
             f"{topic} holds too many records that MirrorMaker 2 did not write",
-            f"{foreign} of {read} records cannot be decoded; at most {_FOREIGN:.1%} are accepted",
-            f"Find out which client writes to {topic}, and stop that client. Delete the records of that client from"
-            f" {topic}; then start a new run.",
+            f"on {alias}, {foreign} of {read} records cannot be decoded; at most {_FOREIGN:.1%} are accepted",
+            f"Find out which client writes to {topic} on {alias}, and stop that client. Delete the records of that"
+            f" client from {topic}; then start a new run.",
         )
     if foreign:
         missing.append(
@@ -200,7 +201,7 @@ def _newest_checkpoints(
     records = list(procedure.systems.reader(procedure.flow.target).read_all(topic, take=key_and_value, begin=begin))
     checkpoints = newest_checkpoints(records)
     if missing is not None:
-        tell_foreign(topic, checkpoints.malformed, len(records), missing)
+        tell_foreign(procedure.flow.target, topic, checkpoints.malformed, len(records), missing)
     return checkpoints
 
 

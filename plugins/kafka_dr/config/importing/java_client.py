@@ -21,23 +21,24 @@ _PEM = {
 }
 
 
-def for_java(config: Mapping[str, Any]) -> dict[str, str]:
+def for_java(config: Mapping[str, Any], alias: str) -> dict[str, str]:
     """Return the Java settings with which a client logs in to a cluster; librdkafka's tuning settings are left out.
 
     Args:
         config: librdkafka settings; PEM by contents, not by file (`ssl.ca.pem` instead of `ssl.ca.location`).
+        alias: the cluster's name in the topology, for errors.
 
     Raises:
         BadInput: the connection uses a setting that Java clients do not have. The error shows no secret.
     """
     if "ssl.crl.location" in config:
-        raise _unsupported("ssl.crl.location", "a Java client has no setting for revoked certificates")
+        raise _unsupported(alias, "ssl.crl.location", "a Java client has no setting for revoked certificates")
     protocol = str(config.get("security.protocol", "plaintext")).upper()
     java = {"security.protocol": protocol}
     if protocol.startswith("SASL"):
-        java |= _login(config)
+        java |= _login(config, alias)
     java |= {key: str(config[key]) for key in _SAME if key in config}
-    java |= {_PEM[key]: _pem(key, str(config[key])) for key in _PEM if key in config}
+    java |= {_PEM[key]: _pem(key, str(config[key]), alias) for key in _PEM if key in config}
     java |= _store_types(java)
     if "ssl.endpoint.identification.algorithm" in config:
         # An empty text disables the host name check in Java, `none` in librdkafka.
@@ -47,10 +48,11 @@ def for_java(config: Mapping[str, Any]) -> dict[str, str]:
     return java
 
 
-def _login(config: Mapping[str, Any]) -> dict[str, str]:
+def _login(config: Mapping[str, Any], alias: str) -> dict[str, str]:
     mechanism = str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI")
     if mechanism not in _LOGIN_MODULES:
-        raise _unsupported("sasl.mechanism", f"{mechanism!a} is not supported; supported: {', '.join(_LOGIN_MODULES)}")
+        supported = ", ".join(_LOGIN_MODULES)
+        raise _unsupported(alias, "sasl.mechanism", f"{mechanism!a} is not supported; supported: {supported}")
     options = {"username": config.get("sasl.username", ""), "password": config.get("sasl.password", "")}
     if mechanism == "GSSAPI":
         options = {
@@ -69,10 +71,15 @@ def _quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _pem(key: str, text: str) -> str:
+def _pem(key: str, text: str, alias: str) -> str:
     if key == "ssl.key.pem" and "BEGIN PRIVATE KEY" not in text and "BEGIN ENCRYPTED PRIVATE KEY" not in text:
         raise _unsupported(
-            "the private key", "a Java client reads only PKCS#8; convert the key with `openssl pkcs8 -topk8`"
+            alias,
+            "the private key (ssl.key.pem, or the file in ssl.key.location)",
+            "a Java client reads only a key in PKCS#8, which begins with BEGIN PRIVATE KEY or BEGIN ENCRYPTED PRIVATE"
+            " KEY",
+            "convert the key with `openssl pkcs8 -topk8 -in OLD.pem -out NEW.pem` (add -nocrypt if ssl.key.password is"
+            " not set), and put the new key into the connection",
         )
     return text
 
@@ -84,10 +91,9 @@ def _store_types(java: Mapping[str, str]) -> dict[str, str]:
     return types | ({"ssl.keystore.type": "PKCS12"} if "ssl.keystore.location" in java else {})
 
 
-def _unsupported(key: str, why: str) -> BadInput:
+def _unsupported(alias: str, key: str, why: str, change: str = "change this setting") -> BadInput:
     return BadInput(
-        f"Kafka's own tools cannot use {key} of the cluster's Airflow connection",
+        f"Kafka's own tools cannot use {key} of {alias}'s Airflow connection",
         why,
-        "change that connection; or remove `kafka_tools` from the topology, and start a new run without"
-        " abort_open_transactions",
+        f"{change}; or remove `kafka_tools` from the topology, and start a new run without abort_open_transactions",
     )

@@ -126,7 +126,9 @@ class KafkaTool:
     def _settings_file(self) -> Iterator[IO[str]]:
         """Yield an unlinked temporary file with the connection's settings for Java, which no other user can read."""
         with tempfile.TemporaryFile("w+", encoding="ascii", prefix="switchback-") as file:
-            file.write(javaproperties.dumps({**for_java(self._with_pem_contents()), **_LIMITS}, timestamp=None))
+            file.write(
+                javaproperties.dumps({**for_java(self._with_pem_contents(), self._alias), **_LIMITS}, timestamp=None)
+            )
             file.flush()
             file.seek(0)
             yield file
@@ -141,7 +143,7 @@ class KafkaTool:
                     f"the file that {key} names in the connection of {self._alias} cannot be read",
                     type(error).__name__,
                     "copy the PEM file to the machine where the task ran, let the user of Airflow's tasks read it,"
-                    f" and name its path under {key} in the Airflow connection",
+                    f" and name its path under {key} in that connection",
                 ) from None
         return self._config | inline
 

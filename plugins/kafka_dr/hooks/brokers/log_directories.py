@@ -23,5 +23,5 @@ class LogDirTool(KafkaTool):
         """Return the size of each partition's largest replica, in bytes; topics that do not exist are left out."""
         sizes: dict[TopicPartition, int] = {}
         for batch in in_batches(sorted(set(topics)), _TOPICS):
-            sizes |= log_sizes(self._run("--describe", f"--topic-list={','.join(batch)}"))
+            sizes |= log_sizes(self._run("--describe", f"--topic-list={','.join(batch)}"), self._alias)
         return sizes

@@ -232,16 +232,17 @@ class RecordReplay:
         if error.code() in _FENCED:
             return Superseded(
                 f"{what} on {self._alias} was refused",
-                f"{describe_error(error)}: another process uses {self._id}, or the coordinator aborted the transaction",
+                f"{describe_error(error)}: another process uses the transactional id {self._id}, or the coordinator has"
+                " aborted the transaction",
                 "do nothing: the next attempt of the task reads which records are committed, and writes the others",
             )
         if error.code() in _PERMANENT:
             return NotReady(
                 f"{self._alias} refuses a record",
                 describe_error(error),
-                "no record of this transaction is committed. Compare the record with its topic on"
-                f" {self._alias}: the topic must exist, and its max.message.bytes, message.timestamp.before.max.ms and"
-                " cleanup.policy must accept the record",
+                f"no record of this transaction is committed. Read the settings of the record's topic on {self._alias}:"
+                " the topic must exist, and its max.message.bytes, message.timestamp.before.max.ms and cleanup.policy"
+                " must accept the record. Correct the setting that refuses the record",
             )
         unavailable = KafkaUnavailable(
             f"{what} on {self._alias} failed",

@@ -195,7 +195,9 @@ class MirrorMaker:
             raise self._endpoint.failure(
                 f"Connect's offsets of {name} are not those of a MirrorMaker 2 source connector",
                 entry,
-                f"compare `connectors` of this flow in the topology with the connectors at {self._endpoint.base_url}",
+                f"read connector.class with GET {self._endpoint.base_url}{_path(name)}/config. If {name} is no"
+                " MirrorSourceConnector, correct `connectors` of this flow in the topology; else find out which program"
+                f" wrote this entry into the offsets of {name}",
             ) from None
         return ConnectorOffsets(by_alias)
 
@@ -223,8 +225,8 @@ class MirrorMaker:
             raise ReadBackFailed(
                 f"Connect does not store the offsets that were written for {name}",
                 first_few(differences, 10),
-                f"compare GET {_path(name)}/offsets with these offsets, and read the Connect worker's log; start {name}"
-                " only once Connect stores the expected offsets",
+                f"leave {name} STOPPED. Find out in the log of the Connect worker at {self._endpoint.base_url} why the"
+                f" offsets were not stored, or which other program changes offsets of {name}",
             )
         return after
 
@@ -314,7 +316,8 @@ class MirrorMaker:
                 raise DeadlinePassed(
                     f"{name} did not {verb} within {deadline:g} s",
                     seen,
-                    "correct the cause that the Connect worker's log names; the worker may still carry out the request",
+                    f"correct the cause that the log of the Connect worker at {self._endpoint.base_url} names; the"
+                    " worker may still carry out the request",
                 )
             if not answer.ok:
                 answer = self._request_state(name, verb, ends_at - time.monotonic())

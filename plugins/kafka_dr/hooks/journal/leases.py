@@ -129,7 +129,7 @@ def require_held(current: Lease | None, pair: str, procedure_id: str, epoch: int
     raise LeaseLost(
         f"{procedure_id} does not hold the lease on the clusters {pair} with epoch {epoch}",
         seen,
-        f"clear no task of {procedure_id}, because {procedure_id} must not act any more",
+        f"clear no task of {procedure_id}, because {procedure_id} has no right to act on the clusters {pair}",
     )
 
 
@@ -196,8 +196,8 @@ def release_pair(connection: Connection, pair: str, procedure_id: str, epoch: in
         raise Contradiction(
             f"{procedure_id} has already ended with another outcome",
             f"the lease ended as {current.outcome}, this process would end it as {outcome}",
-            f"compare the outcome on the evidence page of {procedure_id} with the cluster on which its clients work."
-            " A new run can start, because the lease has ended",
+            f"find out on which cluster clients work, because the outcome on the evidence page of {procedure_id} may be"
+            " wrong. The lease has ended: to move clients, start a new run whose source is that cluster",
         )
     _close_row(connection, require_held(current, pair, procedure_id, epoch), outcome, now)
 

@@ -81,9 +81,10 @@ class ApplicationDrain:
                 "the application's drain hook answered outside its contract: a count of running clients is missing or"
                 " wrong",
                 document,
-                'make the drain hook answer with {"producers": {"running": 2}, "consumers": {"running": 1}}, with'
-                " integers of 0 or more; the contract is in plugins/kafka_dr/hooks/site/drain.py. Until then the number"
-                " of running clients is unknown",
+                "until the drain hook is corrected, the number of running clients is unknown. Each answer must have the"
+                " numbers of producers and consumers that run now, 0 or more: for 2 producers and 1 consumer"
+                ' {"producers": {"running": 2}, "consumers": {"running": 1}}. The contract is in'
+                " plugins/kafka_dr/hooks/site/drain.py",
             )
         return DrainState(
             producers, consumers, None if drained_for is None else str(drained_for), document.get("detail")

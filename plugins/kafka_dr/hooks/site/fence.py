@@ -50,24 +50,28 @@ class FenceHook:
 
     def fence(self, procedure_id: str, cluster: str, timeout: float = 30.0) -> FenceAnswer:
         """Ask the hook to fence a cluster; return its answer, which states whether the cluster is fenced already."""
-        return self._request("POST", "/fence", timeout, body={"procedure_id": procedure_id, "cluster": cluster})
+        return self._request(
+            "POST", "/fence", cluster, timeout, body={"procedure_id": procedure_id, "cluster": cluster}
+        )
 
     def unfence(self, procedure_id: str, cluster: str, timeout: float = 30.0) -> FenceAnswer:
         """Ask the hook to lift a cluster's fence; return its answer: whether the cluster is still fenced."""
-        return self._request("POST", "/unfence", timeout, body={"procedure_id": procedure_id, "cluster": cluster})
+        return self._request(
+            "POST", "/unfence", cluster, timeout, body={"procedure_id": procedure_id, "cluster": cluster}
+        )
 
     def state(self, cluster: str, timeout: float = 30.0) -> FenceAnswer:
         """Return the hook's answer to the question whether a cluster is fenced now."""
-        return self._request("GET", "/state", timeout, params={"cluster": cluster})
+        return self._request("GET", "/state", cluster, timeout, params={"cluster": cluster})
 
-    def _request(self, method: str, path: str, timeout: float, **given: Any) -> FenceAnswer:
+    def _request(self, method: str, path: str, cluster: str, timeout: float, **given: Any) -> FenceAnswer:
         """Send a request and return the hook's answer; `given` has the request's `body` or `params`.
 
         The request is repeated if no usable answer arrives, because the contract makes both POSTs idempotent.
         """
-        return self._parse(self._endpoint.ask(method, path, timeout, **given))
+        return self._parse(self._endpoint.ask(method, path, timeout, **given), cluster)
 
-    def _parse(self, document: Any) -> FenceAnswer:
+    def _parse(self, document: Any, cluster: str) -> FenceAnswer:
         answer = document if isinstance(document, dict) else {}
         fenced, by, detail = answer.get("fenced"), answer.get("by"), answer.get("detail")
         if type(fenced) is not bool or not isinstance(by, str):
@@ -75,8 +79,9 @@ class FenceHook:
                 "the fence hook answered outside its contract: `fenced` (true or false) or `by` (a text) is missing or"
                 " wrong",
                 document,
-                "treat the cluster as not fenced (after a request to lift its fence: as perhaps still fenced), and make"
-                ' the fence hook answer with {"fenced": true, "by": "what fences the cluster"}; the contract is in'
+                f"until the fence hook is corrected, it is unknown whether {cluster} is fenced. Each answer must have"
+                f" `fenced`, which is true only while clients certainly cannot write to {cluster}, else false, and"
+                " `by`, a text that states what fences the cluster. The contract is in"
                 " plugins/kafka_dr/hooks/site/fence.py",
             )
         return FenceAnswer(

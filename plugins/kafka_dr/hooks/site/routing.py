@@ -87,7 +87,8 @@ class ClientRouting(ABC):
             raise BadInput(
                 "a route needs a cluster and its bootstrap servers",
                 repr(route),
-                "set bootstrap.servers in the cluster's Airflow connection; the routing record is unchanged",
+                f"set bootstrap.servers in the Airflow connection of {route.cluster or 'the cluster'}; the routing"
+                " record is unchanged",
             )
         with self._exclusive():
             document = self._read(timeout)

@@ -66,9 +66,10 @@ class SourceProbe:
                 "the application's source probe answered outside its contract: `reachable` or `writable` is missing or"
                 " wrong",
                 document,
-                "make the probe answer with `reachable` (true or false) and `writable` (true, false or null; never true"
-                " with `reachable` false); the contract is in plugins/kafka_dr/hooks/site/source_probe.py. This answer"
-                " counts neither for nor against a lost source",
+                "this answer does not count: it shows neither that the source is lost nor that the source works."
+                " Correct the source probe: `reachable` must be true or false, and `writable` true, false or null. If"
+                " `reachable` is false, `writable` must not be true. The contract is in"
+                " plugins/kafka_dr/hooks/site/source_probe.py",
             )
         return ApplicationsView(document["reachable"], document.get("writable"), document.get("detail"))
 

@@ -33,26 +33,27 @@ class StopHook:
 
     def stop(self, flow: str, timeout: float = 10.0) -> int:
         """Have a flow's processes stopped; return how many processes still run, without waiting for their end."""
-        return self._request("POST", "/stop", timeout, body={"flow": flow})
+        return self._request("POST", "/stop", flow, timeout, body={"flow": flow})
 
     def running(self, flow: str, timeout: float = 10.0) -> int:
         """Return how many processes replicate a flow now, as the stop hook counts them."""
-        return self._request("GET", "/state", timeout, params={"flow": flow})
+        return self._request("GET", "/state", flow, timeout, params={"flow": flow})
 
-    def _request(self, method: str, path: str, timeout: float, **given: Any) -> int:
+    def _request(self, method: str, path: str, flow: str, timeout: float, **given: Any) -> int:
         """Send a request and return how many processes run; `given` has the request's `body` or `params`.
 
         The request is repeated if no usable answer arrives, because the contract makes `POST /stop` idempotent.
         """
-        return self._parse_count(self._endpoint.ask(method, path, timeout, **given))
+        return self._parse_count(self._endpoint.ask(method, path, timeout, **given), flow)
 
-    def _parse_count(self, document: Any) -> int:
+    def _parse_count(self, document: Any, flow: str) -> int:
         running = document.get("running") if isinstance(document, dict) else None
         if type(running) is not int or running < 0:
             raise self._endpoint.failure(
                 "MirrorMaker 2's stop hook answered outside its contract: `running` is missing or wrong",
                 document,
-                'make the stop hook answer with {"running": 1}, an integer of 0 or more; the contract is in'
-                " plugins/kafka_dr/hooks/site/stop.py. Until then it is unknown whether MirrorMaker 2 still runs",
+                f"until the stop hook is corrected, it is unknown whether MirrorMaker 2 still replicates {flow}. Each"
+                f" answer must have the number of processes that replicate {flow} now, 0 or more: for one process"
+                ' {"running": 1}. The contract is in plugins/kafka_dr/hooks/site/stop.py',
             )
         return running

@@ -135,8 +135,8 @@ def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
     except pydantic.ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         raise Contradiction(
-            f"An entry of the journal cannot be read as {shape.__name__}",
-            f"{'.'.join(map(str, problem['loc'])) or 'payload'}: {problem['msg']}",
+            "An entry of the journal cannot be read",
+            f"not readable as {shape.__name__}: {'.'.join(map(str, problem['loc'])) or 'payload'}: {problem['msg']}",
             "Compare the entry in the journal's database with a backup: if the entry was changed, restore the entry. If"
             " another version of Switchback wrote the entry, run that version.",
         ) from None
@@ -180,7 +180,12 @@ def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
     for entry in entries:
         shape = shape_of(entry.step, entry.kind, entry.payload)
         if shape is not None and issubclass(shape, fact):
-            yield entry, shape.from_payload(entry.payload)
+            try:
+                instance = shape.from_payload(entry.payload)
+            except Contradiction as error:
+                place = f"{entry.kind} of {entry.step}, procedure {entry.procedure_id}, at {entry.at}"
+                raise Contradiction(error.reason, f"{place}: {error.seen}", error.next_step) from None
+            yield entry, instance
 
 
 def facts_in(entries: Iterable[Line], fact: type[F]) -> list[F]:

@@ -46,7 +46,7 @@ class SeedFlowBack(ProcedureStep):
         record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(changes)))
         procedure.authority.hold()
         after = worker.change_offsets(name, flow.source, changes)
-        refuse_other_offsets(after.of(flow.source), wanted)
+        refuse_other_offsets(name, after.of(flow.source), wanted)
         return FlowBackSeeded(
             seeded=len(changes),
             unchanged=len(wanted) - len(changes),

@@ -101,7 +101,7 @@ class StartFlowBack(ProcedureStep):
         if written:
             raise Refusal(
                 "Records arrived on the returned cluster after find_stranded_records",
-                first_few(written, separator="; "),
+                f"on {procedure.request.target}: {first_few(written, separator='; ')}",
                 "The flow back was not started. Find out which client wrote these records, and stop this client; ACLs"
                 " do not refuse a super user. Then start a new run.",
             )

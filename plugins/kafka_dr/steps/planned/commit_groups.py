@@ -41,9 +41,9 @@ class CommitGroups(RecheckedStep):
         if active:
             raise Refusal(
                 "Groups have members on the target",
-                first_few(sorted(active)),
-                "The procedure returns to the source by itself. Stop the consumers of these groups on the target, then"
-                " start a new run; positions of a group with members are never changed.",
+                f"on {procedure.request.target}: {first_few(sorted(active))}",
+                "The procedure returns to the source by itself. Positions of a group with members are never changed:"
+                f" stop the consumers of these groups on {procedure.request.target}, then start a new run.",
             )
         before = held_positions(procedure, to_commit.groups)
         snapshot = self._snapshot(procedure, before)
@@ -60,9 +60,10 @@ class CommitGroups(RecheckedStep):
         if len(wrong):
             raise ReadBackFailed(
                 f"{len(wrong)} of {len(wanted)} positions on the target differ from the committed positions",
-                str(wrong.head(5).to_dict("records")),
-                "The procedure returns to the source by itself. Read the column error of the run's ledger-*.parquet,"
-                " which has the brokers' refusals; mend their cause on the target, then start a new run.",
+                f"on {procedure.request.target}: {wrong.head(5).to_dict('records')}",
+                "The procedure returns to the source by itself. Read the column error of ledger-*.parquet in the run's"
+                f" evidence folder: it has the refusals of the brokers of {procedure.request.target}. Correct their"
+                " cause on these brokers, then start a new run.",
             )
         local = procedure.systems.target.ends(list(local_partitions(procedure)))
         return GroupsCommitted(

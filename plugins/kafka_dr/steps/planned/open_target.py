@@ -69,7 +69,7 @@ class OpenTarget(ProcedureStep):
         if source_reopened(procedure):
             raise Refusal(
                 "The procedure already returns to the source",
-                "return_to_source has begun to lift the fence on the source",
+                f"return_to_source has begun to lift the fence on {procedure.request.source}",
                 "Wait for return_to_source, or clear return_to_source if that step failed; then start a new run.",
             )
         source_still_fenced(procedure)

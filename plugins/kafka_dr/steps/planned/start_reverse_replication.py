@@ -40,9 +40,9 @@ class StartReverseReplication(ProcedureStep):
             raise Refusal(
                 f"{procedure.flow.connectors.source} is not STOPPED",
                 f"{forward.state} with {len(forward.tasks)} tasks",
-                f"Stop {procedure.flow.connectors.source}, because two flows in opposite directions copy records in a"
-                " circle. Then clear start_reverse_replication. Clients work on the target meanwhile, and the reverse"
-                " flow is not started yet.",
+                f"Clients work on {flow.source}, and the flow {flow.source}->{flow.target} is not started yet. Stop"
+                f" {procedure.flow.connectors.source} in Connect, because two flows in opposite directions copy records"
+                " in a circle. Then clear start_reverse_replication.",
             )
         seeded = procedure.progress.require(ReverseFlowSeeded).seeded
         copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None

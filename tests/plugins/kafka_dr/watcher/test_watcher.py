@@ -495,7 +495,11 @@ def late(watch: Watch, meanwhile: Any) -> None:
 def test_a_fence_too_late_for_the_return_is_undone(watch: Watch) -> None:
     """The source was given back meanwhile: its clients must not be refused."""
     late(watch, lambda: ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(watch.bench.context()))
-    assert watch.source.acls == {GRANT} and watch.outcomes == [] and "must not be fenced any more" in watch.lines[0]
+    assert (
+        watch.source.acls == {GRANT}
+        and watch.outcomes == []
+        and "has no right to fence the old source" in watch.lines[0]
+    )
 
 
 def tell(journal: Any, procedure_id: str, step: Step, kind: Entry, epoch: int = 0, **given: Any) -> None:
@@ -567,7 +571,7 @@ def test_a_fence_disarmed_meanwhile_is_not_undone(watch: Watch) -> None:
     watch.close()
     late(watch, lambda: disarm_fences(watch.bench.opened("r2"), "primary", "fenced by the failback"))
     assert DENY in watch.source.acls and watch.outcomes == [] and watch.state == "disarmed"
-    assert "must not be fenced any more" in watch.lines[0]
+    assert "has no right to fence the old source" in watch.lines[0]
 
 
 # -- what goes wrong -----------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def test_too_many_that_cannot_be_read_stop_the_run(bench: Any, read: Any) -> Non
     for topic, foreign in itertools.product((SYNCS, CHECKPOINTS), range(3)):
         bench.clusters["standby"].internal[topic].append((f"?{foreign}".encode(), b"?"))
     with pytest.raises(
-        Contradiction, match=r"too many records that MirrorMaker 2 did not write. Seen: 3 of 2001 records"
+        Contradiction, match=r"too many records that MirrorMaker 2 did not write. Seen: on standby, 3 of 2001 records"
     ):
         read(bench.procedure(), [])
 

@@ -20,7 +20,7 @@ KEY = "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n"
 
 def read_back(config: dict[str, Any]) -> dict[str, str]:
     """Written as a properties file and read as Java reads it."""
-    return {p.key: p.value for p in read_properties(javaproperties.dumps(for_java(config)))}
+    return {p.key: p.value for p in read_properties(javaproperties.dumps(for_java(config, "east")))}
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=30))
@@ -34,7 +34,7 @@ def test_a_login_comes_back_as_it_was(password: str) -> None:
 
 def test_a_line_break_in_a_password_does_not_end_it() -> None:
     """Java ends a quoted text at a line break: it is said as an escape."""
-    assert 'password="a\\nb\\r\\\\n";' in for_java(SCRAM | {"sasl.password": "a\nb\r\\n"})["sasl.jaas.config"]
+    assert 'password="a\\nb\\r\\\\n";' in for_java(SCRAM | {"sasl.password": "a\nb\r\\n"}, "east")["sasl.jaas.config"]
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,17 @@ def test_a_line_break_in_a_password_does_not_end_it() -> None:
 def test_login_modules(mechanism: str, module: str) -> None:
     """Each mechanism has its own; librdkafka knows the key under two names."""
     config = {k: v for k, v in SCRAM.items() if k != "sasl.mechanism"} | {"sasl.mechanisms": mechanism}
-    assert module in for_java(config)["sasl.jaas.config"] and for_java(config)["sasl.mechanism"] == mechanism
+    assert (
+        module in for_java(config, "east")["sasl.jaas.config"]
+        and for_java(config, "east")["sasl.mechanism"] == mechanism
+    )
 
 
 def test_kerberos_uses_the_keytab() -> None:
     """Principal and keytab stand in the login, the service's name beside it."""
     named = {"keytab": "/k", "principal": "dr@X", "service.name": "kafka"}
     kerberos = {f"sasl.kerberos.{name}": value for name, value in named.items()}
-    java = for_java({"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI", **kerberos})
+    java = for_java({"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI", **kerberos}, "east")
     assert java["security.protocol"] == "SASL_PLAINTEXT" and java["sasl.kerberos.service.name"] == "kafka"
     assert 'keyTab="/k" principal="dr@X";' in java["sasl.jaas.config"]
 
@@ -67,7 +70,9 @@ def test_certificates_travel_as_pem() -> None:
         java["ssl.key.password"],
         java["ssl.endpoint.identification.algorithm"],
     ) == ("CERT\n", KEY, "p", "")
-    stored = for_java({"security.protocol": "SSL", "ssl.keystore.location": "/s.p12", "ssl.keystore.password": "p"})
+    stored = for_java(
+        {"security.protocol": "SSL", "ssl.keystore.location": "/s.p12", "ssl.keystore.password": "p"}, "east"
+    )
     seen = (stored["ssl.keystore.type"], stored["ssl.keystore.location"], stored["ssl.keystore.password"])
     assert seen == ("PKCS12", "/s.p12", "p")
 
@@ -83,11 +88,11 @@ def test_certificates_travel_as_pem() -> None:
 def test_what_java_cannot_be_told_is_refused_without_its_value(more: dict[str, str]) -> None:
     """A connection that would be weaker, or not work, in Java is refused; nothing secret is repeated."""
     with pytest.raises(BadInput, match="Kafka's own tools cannot use") as error:
-        for_java(SCRAM | more)
-    assert "s3cret" not in str(error.value)
+        for_java(SCRAM | more, "east")
+    assert "s3cret" not in str(error.value) and "of east's Airflow connection" in str(error.value)
 
 
 def test_tuning_of_the_other_client_is_left_out() -> None:
     """Java refuses no unknown key, but what it does not know is not said."""
-    found = set(for_java(SCRAM | {"socket.timeout.ms": 5, "log_level": 0}))
+    found = set(for_java(SCRAM | {"socket.timeout.ms": 5, "log_level": 0}, "east"))
     assert found == {"security.protocol", "sasl.mechanism", "sasl.jaas.config"}

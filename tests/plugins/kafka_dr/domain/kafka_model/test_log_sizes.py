@@ -27,12 +27,12 @@ def test_the_largest_replica_counts() -> None:
     told = said(
         (1, None, [("a-b-0", 7, False), ("a-b-1", 1, False)]), (2, None, [("a-b-0", 9, False), ("a-b-1", 99, True)])
     )
-    assert log_sizes(told) == {TopicPartition("a-b", 0): 9, TopicPartition("a-b", 1): 1}
-    assert log_sizes(said()) == {}
+    assert log_sizes(told, "east") == {TopicPartition("a-b", 0): 9, TopicPartition("a-b", 1): 1}
+    assert log_sizes(said(), "east") == {}
 
 
 @pytest.mark.parametrize("told", ["", "Querying brokers", said((1, "KAFKA_STORAGE_ERROR", [])), "{", '{"a":' * 100_000])
 def test_sizes_that_nobody_told_are_none(told: str) -> None:
     """Half of the sum would be taken for the whole."""
     with pytest.raises(BadInput, match="no sizes of logs|broker 1: KAFKA_STORAGE_ERROR"):
-        log_sizes(told)
+        log_sizes(told, "east")

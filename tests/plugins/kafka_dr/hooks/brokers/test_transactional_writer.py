@@ -127,7 +127,7 @@ def test_a_fenced_commit_means_another_process(writer: RecordReplay, code: int) 
     """It is no fault of the cluster, and nothing to try again with this writer."""
     client = refused_with(code, fatal=True)()
     writer._producer = client
-    with pytest.raises(Superseded, match="another process uses replay"):
+    with pytest.raises(Superseded, match="another process uses the transactional id replay"):
         writer.write([Outgoing("t", 0, b"k", b"v")])
     assert writer._producer is None and client.aborted == 1
 
