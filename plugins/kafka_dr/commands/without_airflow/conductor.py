@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
-import sys
 import time
 from datetime import UTC, datetime
 from functools import partial
@@ -36,7 +35,7 @@ from kafka_dr.commands.without_airflow.requested_run import (
     write_run,
 )
 from kafka_dr.commands.without_airflow.scheduler_check import SchedulerCheck
-from kafka_dr.commands.without_airflow.terminal import Terminal
+from kafka_dr.commands.without_airflow.terminal import Terminal, redirect_output
 from kafka_dr.config.settings import Topology, load_topology
 from kafka_dr.connections import Connections
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError, SystemUnavailable
@@ -71,6 +70,9 @@ class Conductor:
         self._printed: set[tuple[Any, ...]] = set()
         self._explained: set[int] = set()
         self._count_at = 0.0
+        self._user = options.user or "USER"
+        self._procedure: Run | None = None
+        self._may_have_run = False  # whether steps of the run may have run; then no message says "nothing was begun"
         self._seen: tuple[str, list[TaskInstance]] = ("queued", [])
 
     def conduct(self, conf: dict[str, Any] | None) -> int:
@@ -83,7 +85,7 @@ class Conductor:
             request_of(self._topology, self._options.dag_id, conf)
         os.environ[PROCESS_CONTEXT] = "server"
         self._terminal = Terminal(0, os.dup(1))
-        _redirect_output(self._folder)
+        redirect_output(self._folder)
         try:
             self._refuse_without_users()
             if self._scheduler is not None:
@@ -94,13 +96,17 @@ class Conductor:
             self._start_airflow()
             try:
                 return self._conduct()
+            except (SwitchbackError, KeyboardInterrupt) as error:
+                if not self._may_have_run:
+                    raise
+                return self._report_unfinished(error)
             finally:
                 self._airflow.stop()
         except SwitchbackError as error:
             self._terminal.say(f"nothing was begun: {type(error).__name__}: {error}")
             return 2
         except KeyboardInterrupt:
-            self._terminal.say("stopped before any step began")
+            self._terminal.say("stopped" if self._may_have_run else "stopped before any step began")
             return _INTERRUPTED
 
     def _refuse_without_users(self) -> None:
@@ -129,32 +135,26 @@ class Conductor:
         connections = {} if self._options.own_database else exported_connections()
         point_to(self._url, self._topology)
         self._terminal.say(f"The command's Airflow starts; its database and logs: {self._home}")
+        # A run that this folder's database has already goes on as soon as the scheduler starts, before the login.
+        self._may_have_run = self._continues_run
         self._airflow = PrivateAirflow(self._home, self._url, connections)
 
     # -- beginning -----------------------------------------------------------------------------------------------
 
     def _conduct(self) -> int:
+        self._procedure = self._observed_procedure()
         user = self._options.user or self._answer("Your user name: ")
         password = self._answer(f"Password of {user}: ", secret=True)
         self._airflow.wait_until_ready(self._terminal.say)
         self._account = self._log_in(user, password)
+        self._user = self._account.username
         _, login, secret = Connections().login(self._topology.airflow_api.connection)
         self._api = AirflowApi(self._url, login, secret)
-        self._resume_with = f"--resume {self._run.run_id} --as {self._account.username}" + (
-            f" --own-database {self._options.own_database}" if self._options.own_database else ""
-        )
         if self._continues_run:
             self._take_over()
         else:
             self._begin()
-        self._procedure = self._observed_procedure()
-        try:
-            return self._follow()
-        except KeyboardInterrupt:
-            return self._interrupted()
-        except SwitchbackError as error:
-            self._terminal.say(f"The command stops: {error}")
-            return self._report_unfinished()
+        return self._follow()
 
     def _log_in(self, user: str, password: str) -> Account:
         while True:
@@ -186,7 +186,13 @@ class Conductor:
             # Only the gates run at first: all other steps are marked as done. After the answers, steps that the journal
             # does not show as done are cleared.
             account.pause(run.dag_id, paused=True)
-        account.trigger(run.dag_id, run.conf, run.run_id)
+        # Without an answer, Airflow may have created the run; an answer that refuses the run proves that it did not.
+        self._may_have_run = True
+        try:
+            account.trigger(run.dag_id, run.conf, run.run_id)
+        except (BadInput, Refusal):
+            self._may_have_run = False
+            raise
         if done:
             for task in self._api.task_instances(run.dag_id, run.run_id):
                 if task.task_id not in gates:
@@ -319,37 +325,42 @@ class Conductor:
         )
         return 1
 
-    def _interrupted(self) -> int:
-        self._terminal.write("\n")
-        self._report_unfinished()
-        return _INTERRUPTED
-
-    def _report_unfinished(self) -> int:
+    def _report_unfinished(self, error: SwitchbackError | KeyboardInterrupt) -> int:
+        """Print that the command stops, and the command that continues the run; return the exit code, 1 or 130."""
+        interrupted = isinstance(error, KeyboardInterrupt)
+        if interrupted:
+            self._terminal.write("\n")
+        else:
+            self._terminal.say(f"The command stops: {error}")
         self._airflow.stop()
-        fenced = (
-            self._procedure is not None
-            and self._procedure.progress.fence_deadline() is not None
-            and self._procedure.progress.began(Step.RETURN_TO_SOURCE) is None
-        )
-        if fenced:
+        if self._may_be_fenced():
             self._terminal.say(
                 "CLIENTS MAY BE FENCED, and no process returns clients to the source until the procedure continues"
             )
-        self._terminal.say(f"Continue with: python -m kafka_dr.commands.run_procedure {self._resume_with}")
+        self._terminal.say(f"Continue with: {self._resume_command()}")
         self._terminal.say(
             "outcome=failed failing_step=- reason=the command was stopped; the journal has what was done"
         )
-        return 1
+        return _INTERRUPTED if interrupted else 1
+
+    def _may_be_fenced(self) -> bool:
+        """Whether the procedure has begun a fence and no rollback; also True if the journal cannot be read."""
+        progress = None if self._procedure is None else self._procedure.progress
+        try:
+            return bool(progress and progress.fence_deadline() and progress.began(Step.RETURN_TO_SOURCE) is None)
+        except SwitchbackError:
+            return True
+
+    def _resume_command(self) -> str:
+        own_database = f" --own-database {self._options.own_database}" if self._options.own_database else ""
+        return f"python -m kafka_dr.commands.run_procedure --resume {self._run.run_id} --as {self._user}{own_database}"
 
     def _evidence_id(self) -> str | None:
         return self._procedure.id if self._procedure is not None else None
 
     def _say_ending(self, ending: Ending) -> int:
         if ending.outcome == "failed" and self._run.dag_id != _ABORT:
-            self._terminal.say(
-                "When the cause is mended, continue with: python -m kafka_dr.commands.run_procedure"
-                f" {self._resume_with}"
-            )
+            self._terminal.say(f"When the cause is mended, continue with: {self._resume_command()}")
         self._terminal.write(
             f"outcome={ending.outcome} failing_step={ending.step or '-'} reason={ending.reason or '-'}\n"
         )
@@ -368,17 +379,6 @@ def _reason_lines(fact: Fact | None) -> list[str]:
 
 def _seconds(task: TaskInstance) -> float:
     return ((task.end_date or datetime.now(UTC)) - task.start_date).total_seconds() if task.start_date else 0.0
-
-
-def _redirect_output(folder: Path) -> None:
-    """Send standard output and error to command.log in a folder, because the terminal shows only the procedure."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    file = os.open(folder / "command.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    os.close(file)
 
 
 def _one_command_only(procedure_id: str) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
 _TICK_SECONDS = 0.2
 
@@ -84,3 +86,14 @@ class Terminal:
             yield
         finally:
             termios.tcsetattr(self._given, termios.TCSADRAIN, before)
+
+
+def redirect_output(folder: Path) -> None:
+    """Send standard output and error to command.log in a folder, because the terminal shows only the procedure."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    file = os.open(folder / "command.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
