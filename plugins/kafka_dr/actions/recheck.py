@@ -73,7 +73,7 @@ def source_still_fenced(procedure: Run) -> None:
             "The fence on the source no longer covers all clients",
             f"rights on {procedure.request.source}: {first_few(still_open)}",
             "The procedure returns to the source by itself. Find out which user or program removed DENY entries from"
-            f" {procedure.request.source}, or gave these principals rights there; then start a new run.",
+            f" {procedure.request.source}, or gave these principals new rights; then start a new run.",
         )
     let_in = {
         broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)

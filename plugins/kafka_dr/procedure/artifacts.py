@@ -60,8 +60,8 @@ class Artifacts:
                 ),
                 "Check that every machine where tasks run mounts the same evidence folder. If it does, the file was"
                 " deleted or changed. After open_target is done: restore the file from a backup, then clear the red"
-                " step. Before: start a new run; if the file is in the folder of an earlier procedure, restore the file"
-                " from a backup first.",
+                " step. Otherwise start a new run; if the file is in the folder of an earlier procedure, first restore"
+                " the file from a backup.",
             )
         return pd.read_parquet(path)
 

@@ -247,7 +247,7 @@ class Progress:
                 digests = (
                     "the entry holds no plan"
                     if planned is None
-                    else f"the entry names {planned.plan_digest}, its plan has {digest_of(planned.plan)}"
+                    else f"the entry names {planned.plan_digest[:12]}..., the plan has {digest_of(planned.plan)[:12]}"
                 )
                 raise Contradiction(
                     "The plan in the journal does not match its digest",

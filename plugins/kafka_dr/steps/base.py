@@ -158,7 +158,7 @@ def bounded_by_fence(procedure: Run) -> Iterator[None]:
     def interrupt(*_: Any) -> None:
         raise DeadlinePassed(
             "Clients have been fenced for as long as allowed",
-            f"on {procedure.request.source}; the step was interrupted",
+            f"the step was interrupted; the fence is on {procedure.request.source}",
             "The procedure returns to the source by itself. Find out why the step took so long before you start a new"
             " run.",
         )

@@ -50,7 +50,13 @@ class ArmedFenceAuthority:
         if watch is None or watch.state in (WatchState.DISARMED, WatchState.REOPENED):
             raise LeaseLost(
                 "The watcher has no right to fence the old source",
-                f"the fence of {watch.fence.source} for {self._id} is {watch.state}" if watch else "no fence is armed",
+                (
+                    f"{self._id} has armed no fence"
+                    if watch is None
+                    else f"the fence of {watch.fence.source} was disarmed"
+                    if watch.state is WatchState.DISARMED
+                    else f"{watch.reopened_by} let clients onto {watch.fence.source} again"
+                ),
                 "Nothing to do: the watcher no longer acts on this source.",
             )
 

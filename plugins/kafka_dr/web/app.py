@@ -64,9 +64,9 @@ def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
     if page is None:
         raise HTTPException(
             404,
-            "The evidence folder on the machine of Airflow's API server has no page of this procedure, or you may not"
-            " read the runs of its DAG. Mount the evidence folder of Airflow's tasks on that machine, and ask an"
-            " administrator of Airflow for the right.",
+            "The evidence folder on the machine of Airflow's API server has no page of this procedure: check the id,"
+            " and that this machine mounts the evidence folder of Airflow's tasks. Or you may not read the runs of the"
+            " procedure's DAG: ask an administrator of Airflow for the right.",
         )
     return FileResponse(
         page, media_type="text/html; charset=utf-8", headers={**_HEADERS, "Content-Security-Policy": _CONTENT_POLICY}

@@ -92,8 +92,8 @@ class StableLogEnds:
 _TRANSACTION_REMEDIES = (
     "The procedure returns to the source by itself. Have the application commit or abort these transactions, or wait"
     " until the broker aborts them at the producer's transaction.timeout.ms; then start a new run. Or start a new run"
-    " now: with a higher param transaction_seconds it waits longer, with the param abort_open_transactions Kafka's own"
-    " tool aborts transactions that are still open."
+    " now: a higher param transaction_seconds leaves transactions more time to end; with the param"
+    " abort_open_transactions, Kafka's own tool aborts transactions that are still open."
 )
 
 

@@ -78,8 +78,8 @@ def _remedy(source: str, remaining: list[str]) -> str:
         f"The procedure returns to the source by itself. Stop the consumers of these groups on {source}, then start a"
         f" new run. Or start a new run with the param exclude_groups={names}, with all groups that cannot be stopped,"
         " and a reason for each: that run does not wait for excluded groups, and the approver sees groups and reasons."
-        " Under `groups` in the topology, the policy of each excluded group decides at which position it begins on the"
-        " target."
+        " The policy of each excluded group, under `groups` in the topology, decides at which position the group begins"
+        " on the target."
     )
 
 

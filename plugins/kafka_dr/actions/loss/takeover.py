@@ -99,10 +99,9 @@ def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, 
             "Start a new run whose continue_procedure is a planned failover with the same source and target.",
         )
     if holder != earlier.id:
-        return (
-            f"{holder or 'no procedure'} holds the lease on the clusters",
-            "Wait until no procedure holds the lease; then start a new run without continue_procedure.",
-        )
+        wait = "" if holder is None else f"Wait until {holder} has ended. "
+        seen = f"{holder or 'no procedure'} holds the lease on the clusters {procedure.pair}"
+        return seen, f"{wait}Start a new run without continue_procedure."
     if earlier.progress.began(Step.OPEN_TARGET) is not None:
         return f"open_target of {earlier.id} has begun", "Clear the failed task of that run with its downstream tasks."
     aborted = earlier.progress.done(ProcedureAborted)
@@ -110,7 +109,7 @@ def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, 
         return None
     return (
         f"{aborted.by} aborted {earlier.id}",
-        f"Wait until return_to_source of {earlier.id} is done; that step needs the source.",
+        f"Wait until return_to_source of {earlier.id} is done; that step needs an answer of {earlier_request.source}.",
     )
 
 
@@ -125,7 +124,7 @@ def suggest_takeover(procedure: Run, error: LeaseLost) -> LeaseLost:
     return LeaseLost(
         error.reason,
         error.seen,
-        f"If the source of {earlier.id} does not answer any more, start unplanned_failover with"
+        f"If {earlier.request.source}, the source of {earlier.id}, does not answer, start unplanned_failover with"
         f" continue_procedure={earlier.id}. Otherwise wait until {earlier.id} has ended, or run abort_procedure; then"
         " start a new run.",
     )

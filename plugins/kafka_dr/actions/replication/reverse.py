@@ -161,11 +161,12 @@ class ReverseCopies:
                 "The reverse flow copies records other than those that clients wrote after open_target",
                 f"partitions of {source} -> copies on {target}: {first_few(wrong)}",
                 f"The step had resumed {name}, and has now stopped it; clients still work on {source}. Do not resume"
-                f" {name} before the cause is corrected. Read each named copy on {target} from its offset in the file"
-                " ends_before_flow-*.parquet of the run's evidence folder on. If a client wrote the first record there,"
-                f" stop that client. If {name} wrote it, {name} did not begin at the offset that this run seeded (file"
-                " *_seeds-*.parquet): find out which user or tool changed its offsets in Connect. Then start a new run"
-                " if start_flow_back failed, or clear start_reverse_replication if that task failed.",
+                f" {name} before the cause is corrected. The file ends_before_flow-*.parquet in the run's evidence"
+                f" folder has an offset for each named copy: read the first record from that offset on, on {target}. If"
+                f" a client wrote this record, stop that client. If {name} wrote this record, {name} did not begin at"
+                " the offset that this run had seeded (file *_seeds-*.parquet): find out which user or tool changed the"
+                " connector's offsets in Connect. If start_flow_back failed, then start a new run. If"
+                " start_reverse_replication failed, then clear that task, which compares the same records again.",
             )
         waiting = [str(tp) for tp in firsts if self._copy[tp] not in first_copies]
         if waiting:

@@ -57,8 +57,8 @@ def refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> N
         raise LeaseLost(
             f"{procedure_id} acts under the old epoch {epoch}",
             seen,
-            f"clear no task of {procedure_id}, because {newer.holder} now has the right to act on these clusters. The"
-            f" journal entry of {procedure_id} was not written",
+            f"clear no task of {procedure_id}, because {newer.holder} now has the right to act on the clusters"
+            f" {newer.pair}. The journal entry of {procedure_id} was not written",
         )
 
 

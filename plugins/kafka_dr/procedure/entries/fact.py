@@ -136,7 +136,7 @@ def read_as(shape: type[T], value: Mapping[str, Any]) -> T:
         problem = error.errors(include_url=False, include_input=False)[0]
         raise Contradiction(
             "An entry of the journal cannot be read",
-            f"not readable as {shape.__name__}: {'.'.join(map(str, problem['loc'])) or 'payload'}: {problem['msg']}",
+            f"{'.'.join(map(str, problem['loc'])) or 'payload'}: {problem['msg']} (read as {shape.__name__})",
             "Compare the entry in the journal's database with a backup: if the entry was changed, restore the entry. If"
             " another version of Switchback wrote the entry, run that version.",
         ) from None

@@ -303,6 +303,14 @@ def test_facts_of_a_class_are_found_among_all_entries() -> None:
     assert [one.sequence for one, _ in facts_of(JOURNAL, Fact)] == [1, 2, 3, 4, 6, 7]
 
 
+def test_an_entry_that_cannot_be_read_is_named() -> None:
+    """By kind, step, procedure and time: a person finds it in the journal's database."""
+    broken = SimpleNamespace(procedure_id="p1", step="forecast", kind="intent", at="12:00", payload={"try": "many"})
+    with pytest.raises(Contradiction, match="An entry of the journal cannot be read") as refused:
+        facts_in([broken], TryBegun)
+    assert refused.value.seen.startswith("intent of forecast, procedure p1, at 12:00: try: Input should be")
+
+
 def test_the_newest_fact_of_a_class_is_the_last_one() -> None:
     """Of a base class, whatever the shape; None without one."""
     assert newest_fact(JOURNAL, LeasePassed).given_back_by == "p2"

@@ -73,7 +73,7 @@ def test_what_hangs_is_interrupted_when_the_fence_has_lasted_long_enough(bench: 
     with pytest.raises(AirflowFailException, match="fenced for as long as allowed"):
         Hanging(task_id="translate_offsets").execute(bench.context())
     assert time.monotonic() - began < 10
-    assert bench.entries("translate_offsets")[-1].payload["seen"] == "on primary; the step was interrupted"
+    assert bench.entries("translate_offsets")[-1].payload["seen"] == "the step was interrupted; the fence is on primary"
 
 
 def test_a_step_is_done_again_after_a_predecessor_was(bench: Any) -> None:

@@ -335,9 +335,10 @@ def test_a_copy_of_something_old_stops_it_again(bench: Any, monkeypatch: pytest.
     monkeypatch.setattr(
         way.worker, "resume", lambda name, **more: (resume(name, **more), way.write("primary", 10, "old"))
     )
-    with pytest.raises(AirflowFailException, match="copies records other than those that clients wrote"):
+    with pytest.raises(AirflowFailException, match="copies records other than those that clients wrote") as error:
         start(way)
     assert way.worker.states[BACK] == "STOPPED"
+    assert "partitions of standby -> copies on primary: orders-0" in str(error.value) and BACK in str(error.value)
 
 
 def test_a_first_record_that_was_compacted_away_proves_nothing(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
