@@ -70,8 +70,9 @@ def _record_returning(procedure: Run, _: ManualContext, who: str) -> str:
     if procedure.progress.done(TargetOpened) is not None:
         raise Refusal(
             "The target is open",
-            "open_target has an outcome",
-            "Continue with redirect_clients (to_go_on.sh, or in Airflow clear that task), or run failback later.",
+            f"the journal has an outcome of open_target: clients may write on {procedure.request.target}",
+            "Continue to the target: run to_go_on.sh, or clear the task redirect_clients in Airflow. To move clients"
+            " back later, run failback.",
         )
     record_fact(procedure.authority, Step.RETURN_TO_SOURCE, SourceToReopen(reopens_source=True, by_hand=who))
     return f"{procedure.id}: {who} returns to the source manually; from now on every step towards the target refuses"
@@ -96,7 +97,7 @@ def _record_opened(procedure: Run, hand: ManualContext, who: str) -> str:
     if mismatches:
         raise ReadBackFailed(
             "The target differs from the plan; open_target was not recorded as done",
-            first_few(mismatches, separator="; "),
+            f"target {procedure.request.target}: {first_few(mismatches, separator='; ')}",
             "Print the commands again with --commands, run the commands that correct these differences, then repeat"
             " --by-hand opened.",
         )

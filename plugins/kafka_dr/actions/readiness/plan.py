@@ -58,8 +58,9 @@ def refuse_unknown_groups(procedure: Run, observation: Observation) -> None:
     if unknown:
         raise Refusal(
             "exclude_groups names groups that do not move",
-            first_few(unknown, 20),
-            "Start a new run whose exclude_groups names only groups that have a position on the flow's topics.",
+            f"on {procedure.request.source}: {first_few(unknown, 20)}",
+            "Correct the names, or remove these groups from the param exclude_groups, because only groups with a"
+            " position on the flow's topics move; then start a new run.",
         )
 
 

@@ -90,10 +90,10 @@ def refuse_changed_topics(procedure: Run) -> None:
     if changed:
         raise Refusal(
             "Topics changed since the forecast",
-            "created, deleted, recreated, with more partitions, or selected otherwise by the flow:"
-            f" {first_few(changed)}",
-            "The procedure returns to the source by itself. Then start a new run, whose plan has the changed topics; a"
-            " second person must approve the new plan.",
+            f"on {procedure.request.source}: {first_few(changed)}. Each topic was created, deleted or recreated, got"
+            " partitions, or is selected otherwise by the flow",
+            "The procedure returns to the source by itself. Then start a new run, whose plan has the topics as they are"
+            " now; a second person must approve the new plan.",
         )
 
 

@@ -35,7 +35,7 @@ class SeedReverseReplication(RecheckedStep):
         if not status.stopped:
             raise Refusal(
                 f"{name} is not STOPPED",
-                f"{status.state} with {len(status.tasks)} tasks",
+                f"flow {flow.source}->{flow.target}: {status.state} with {len(status.tasks)} tasks",
                 f"Stop {name}, because two flows in opposite directions copy records in a circle. The procedure"
                 " returns to the source by itself; clear return_to_source if that step failed. Then start a new run.",
             )

@@ -39,7 +39,7 @@ class StartReverseReplication(ProcedureStep):
         if not forward.stopped:
             raise Refusal(
                 f"{procedure.flow.connectors.source} is not STOPPED",
-                f"{forward.state} with {len(forward.tasks)} tasks",
+                f"flow {flow.target}->{flow.source}: {forward.state} with {len(forward.tasks)} tasks",
                 f"Clients work on {flow.source}, and the flow {flow.source}->{flow.target} is not started yet. Stop"
                 f" {procedure.flow.connectors.source} in Connect, because two flows in opposite directions copy records"
                 " in a circle. Then clear start_reverse_replication.",
