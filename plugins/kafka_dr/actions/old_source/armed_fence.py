@@ -58,9 +58,9 @@ def watcher_seen(procedure: Run) -> str:
         raise NotReady(
             "No process watches the old source: watch_old_source does not run",
             sign_text,
-            f"Without watch_old_source no process would fence {procedure.request.source} when it answers. Unpause the"
-            " DAG watch_old_source, or run `python -m kafka_dr.commands.watch_old_source`; then start a new run. If a"
-            f" fence hook reports {procedure.request.source} as fenced, a run needs no watch_old_source.",
+            "Unpause the DAG watch_old_source, or run `python -m kafka_dr.commands.watch_old_source`; then start a new"
+            f" run. Without watch_old_source no process would fence {procedure.request.source} when it answers, unless"
+            " a fence hook fences that cluster.",
         )
     return last.isoformat()
 
