@@ -351,9 +351,9 @@ class UnplannedCheck:
     # Checks after the source has returned.
 
     def check_returned(self, stranded_folder: Path) -> CheckResult:
-        """Compare a list of stranded records with the returned source's logs; return all findings and figures.
+        """Compare the list of stranded records with the logs of the failover's source, which answers again.
 
-        The folder has the list, `stranded/*.parquet`. It may have `loss.parquet`: loss rows computed from the source.
+        The list is `stranded/*.parquet` in the folder. If `loss.parquet` is there, too, its loss rows are compared.
         """
         listed = listed_contents(stranded_folder / "stranded")
         if not (stranded_folder / "stranded").is_dir():

@@ -156,7 +156,7 @@ class RoundTrips(LostSourceRehearsal):
         super().start_clients()
 
     def start_load(self, seconds: float = 3.0) -> None:
-        """Start the load on the clients' cluster; no two loads write records with the same ids."""
+        """Start the load on the clients' cluster, with new record ids, and wait `seconds`."""
         if self.load and self._loads:
             folder = self.folder / f"load-{self.seed}-{self._loads}"
             self.load = Load(

@@ -262,10 +262,15 @@ def _address_and_login(procedure: Run, connection: str) -> tuple[str, bool]:
 
 
 def _connector_commands(procedure: Run, flow: Flow, given_up: bool) -> ManualFlow | None:
-    """Return how to reach the flow's Connect worker; None in dedicated mode if the source is declared lost.
+    """Return address and login of the flow's Connect worker, and the names of the flow's connectors.
+
+    None for a flow in dedicated mode whose source is declared lost: there is no worker to send commands to.
 
     Args:
         given_up: whether the source is declared lost.
+
+    Raises:
+        BadInput: the flow runs in dedicated mode and the source is not declared lost; no commands are printed then.
     """
     if given_up and flow.connect is None:
         return None

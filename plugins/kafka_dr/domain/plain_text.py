@@ -108,7 +108,10 @@ def shorten_text(text: Any, limit: int = _LONGEST_TEXT) -> str:
 
 
 def figure_lines(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return a step's figures as (name, text): of a file its name, of a long list its first items and a count."""
+    """Return a step's figures as pairs: name of the figure, text.
+
+    The text for a file is the file's name; the text for a long list is its first items and the number of the others.
+    """
     return [(str(name).replace("_", " "), shorten_text(_figure(value), 400)) for name, value in figures.items()]
 
 

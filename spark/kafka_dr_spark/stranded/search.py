@@ -233,10 +233,10 @@ def _uncompared(case: Case, certain: Certain) -> Search:
 
 
 def stated_by_others(case: FullCase, known: Returned) -> int:
-    """Return the source offset below which, as MirrorMaker 2 states, all records are replicated.
+    """Return the returned cluster's offset below which all records are replicated, by what MirrorMaker 2 recorded.
 
-    0 if a topic was recreated or the source has lost its newest records, because the statements are then about other
-    records.
+    MirrorMaker 2 recorded offset syncs and, in Connect, the last replicated offset. No record is read for this. 0 if a
+    topic was recreated, or if the returned cluster has lost its newest records: the syncs are then about other records.
     """
     stored = -1 if known.replicated is None else known.replicated
     if case.bounds.recreated or stored >= case.bounds.cut_off:

@@ -240,7 +240,7 @@ class LogRange:
         return np.where((downstream == targets) & (upstream == np.append(view.offsets, -2)[first]), index, -1)
 
     def _target_from(self, targets: Ints) -> Ints:
-        """Return how many target records were read from each target position on."""
+        """Return for each target position how many of the target records in memory are at this position or after it."""
         return self.target.size() - np.searchsorted(self.target.offsets, targets)
 
     def _missing(self, view: Records) -> tuple[Mask, Mask]:

@@ -31,8 +31,8 @@ def refuse_dedicated(procedure: Run) -> None:
         raise NotReady(
             f"MirrorMaker 2 of {' and '.join(dedicated)} runs in dedicated mode, without a REST API",
             "without a REST API no offset can be seeded, and the flow would copy all records again",
-            "Run the connectors of each flow named here in a Connect worker, and name the worker as `connect` of the"
-            " flow in the topology. Then start a new run.",
+            "For each flow named here: stop its dedicated processes, run its connectors in a Connect worker, and name"
+            " the worker as `connect` of the flow in the topology. Then start a new run.",
         )
 
 

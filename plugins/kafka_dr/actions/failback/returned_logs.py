@@ -120,12 +120,13 @@ class ReturnedClusterLogs:
 def resumed_at(
     procedure: Run, failover: Run, remote: dict[TopicPartition, TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return partition of the returned cluster -> log end before the flow back first ran, by the journal.
+    """Return partition of the returned cluster -> its log end just before the flow back first ran, by the journal.
 
-    A partition that the flow back created gets 0: the new primary has this partition, too, and the journal has no log
-    end of it. {} if the flow back has not run, or if the two flows write to topics of different names.
+    A partition without a log end in the journal was created by the flow back: its value is 0. {} if the flow back has
+    not run. {} also under default naming, where the flow back writes to topics that the failover's flow does not read.
 
     Args:
+        failover: the procedure that moved clients away from the returned cluster.
         remote: partition of the returned cluster -> its partition on the new primary.
     """
     if names_separate_directions(procedure):

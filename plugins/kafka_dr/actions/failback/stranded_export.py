@@ -219,10 +219,10 @@ def _partition(row: Mapping[Hashable, Any], since: dict[TopicPartition, int], fo
     tp = TopicPartition(row["topic"], int(row["partition"]))
     if tp not in since:
         raise Contradiction(
-            f"Which exported records of {tp} are stranded is unknown",
+            f"The stranded records of {tp} cannot be told from its replicated records",
             "find_stranded_records recorded no frontier of this partition",
-            "Start a new run, which searches for stranded records again. Without the frontier, records that were"
-            " replicated would be replayed.",
+            "Start a new run, which searches for stranded records again. This run stops here, because without the"
+            " frontier it would also replay records that were replicated.",
         )
     uncommitted = row.get("uncommitted_sha256")
     return ExportedPartition(

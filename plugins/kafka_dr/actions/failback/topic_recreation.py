@@ -112,7 +112,7 @@ class TopicRecreation:
         filled = [str(tp) for tp, end in ends.items() if end]
         if same or filled:
             raise ReadBackFailed(
-                "Topics were not recreated, or hold records before the flow back runs",
+                "Topics were not recreated, or already hold records although the flow back has not started",
                 "; ".join(
                     f"{fault}: {first_few(names)}"
                     for fault, names in (("not recreated", same), ("with records", filled))

@@ -131,9 +131,10 @@ def point_to(url: str, topology: Topology) -> None:
     if connections.login(name)[0] != url:
         raise BadInput(
             f"The connection {name} does not lead to the command's Airflow",
-            "a secrets backend overrides the environment variable of the connection",
-            f"Remove {name} from that backend, and store {name} in connections/{name}.json of the command's folder. A"
-            f" host in the backend cannot be right, because the address changes at each start (now {url}).",
+            f"a secrets backend has {name}, too, and overrides the address that the command sets at each start (now"
+            f" {url})",
+            f"Take {name} out of the secrets backend, and store {name} in the database of the site's Airflow, which the"
+            f" command's address can override; with --own-database FOLDER in FOLDER/connections/{name}.json instead.",
         )
 
 

@@ -149,10 +149,10 @@ class ClusterTopics(ClusterConnection):
             if time.monotonic() > ends_at or len(leaders) > total:
                 counts = f"{len(leaders)} partitions, {leaders.count(None)} without leader"
                 raise ReadBackFailed(
-                    f"topic {topic!r} of {self.alias} should have {total} partitions",
+                    f"topic {topic!r} of {self.alias} does not have {total} partitions with a leader",
                     counts,
-                    f"run kafka-topics.sh --describe on {self.alias}. Start the brokers of partitions without leader;"
-                    " if the number of partitions is wrong, find out which client created or changed the topic",
+                    f"run kafka-topics.sh --describe on {self.alias}. If a partition has no leader, start its brokers."
+                    " If the number of partitions is wrong, stop the client that creates or changes this topic",
                 )
             time.sleep(0.1)
 

@@ -38,7 +38,10 @@ class CloseProcedure(ProcedureStep):
         return super().execute(context)
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Close the procedure, even without a lease; then fail the task if the outcome differs from `self.green`."""
+        """Close the procedure, even without a lease; then fail the task unless the outcome is `green`, a success.
+
+        Return the step's name and the outcome.
+        """
         closed = procedure.progress.done(ProcedureClosed)
         if closed is None or Outcome(closed.outcome) not in _TERMINAL:
             closed = self._close(procedure)
