@@ -290,10 +290,18 @@ def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened, *, ended: 
     if _newest_line(lines, Step.OPEN_TARGET, Entry.INTENT):
         opening = f"whether {target} was opened is unknown" if ended else f"{target} is being opened"
         return f"The point of no return is passed: {opening}."
+    return _unmoved_clients(lines, opened)
+
+
+def _unmoved_clients(lines: Sequence[Line], opened: ProcedureOpened) -> str:
+    """Return a sentence on where clients are before open_target of an unplanned failover has begun."""
     fenced = newest_fact(lines, SourceFenced)
     if fenced is not None and fenced.fenced != ARMED:
-        return f"Clients are fenced from {source} until {target} is open."
-    return f"This run has not fenced clients. {unmoved_clients(source)}"
+        return f"Clients are fenced from {opened.source} until {opened.target} is open."
+    if opened.continues is not None:
+        earlier = opened.continues.procedure_id
+        return f"Clients are as {earlier} left them: see the state of {earlier}."
+    return f"This run has not fenced clients. {unmoved_clients(opened.source)}"
 
 
 def _is_returning(lines: Sequence[Line]) -> bool:
@@ -352,7 +360,7 @@ def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: FenceCloc
     since = [line.at for line in lines if line.step == asking.id and line.kind == Entry.INTENT][-1]
     wait = deadline_of(lines, "approval_wait_seconds")
     ends = [since + timedelta(seconds=wait)] if wait is not None else []
-    ends += [fence.returns_at] if fence and fence.returns_at else []
+    ends += [fence.returns_at] if fence and fence.returns_at and fence.state in ("counting", "overdue") else []
     return OpenQuestion(asking.id, asking.seconds, min(ends, default=None))
 
 

@@ -14,7 +14,7 @@ from kafka_dr.domain.readiness.plan import table_cell
 from kafka_dr.procedure.entries import MissingRange, OffsetsTranslated
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.gate import ProcedureGate, Question
-from kafka_dr.vocabulary import TranslationClass
+from kafka_dr.vocabulary import Step, TranslationClass
 
 _MAX_ROWS = 50
 
@@ -26,9 +26,14 @@ class ReviewTranslation(ProcedureGate):
     """
 
     def wait_seconds(self, procedure: Run) -> float:
-        """Return how many seconds to wait for an answer: while clients are fenced, at most to the fence's deadline."""
+        """Return how many seconds to wait for an answer: before open_target has begun, at most to the fence's deadline.
+
+        Once open_target has begun, that deadline ends no step, and the wait is as long as at other gates.
+        """
         deadline, limit = procedure.progress.fence_deadline(), super().wait_seconds(procedure)
-        return limit if deadline is None else max(1.0, min(limit, deadline - time.time()))
+        if deadline is None or procedure.progress.began(Step.OPEN_TARGET) is not None:
+            return limit
+        return max(1.0, min(limit, deadline - time.time()))
 
     def digest(self, procedure: Run) -> str | None:
         """Return the digest of translation and loss beyond the approved loss; None if no approval is needed."""

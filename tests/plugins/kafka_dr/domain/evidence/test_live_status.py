@@ -260,6 +260,13 @@ def test_a_continued_procedure_names_the_one_that_says_where_clients_are() -> No
     assert told.at(9).clients == "p-2 continues this procedure: the state of p-2 says where clients are."
 
 
+def test_a_run_that_continues_a_planned_one_says_who_knows_where_clients_are() -> None:
+    """The planned run fenced the clients, not this one; that they work on the source would be wrong."""
+    told = Told(dag_id="unplanned_failover")
+    told.lines[0].payload["continues"] = {"procedure_id": "p-0", "fenced": True}
+    assert told.at(5).clients == "Clients are as p-0 left them: see the state of p-0."
+
+
 def test_before_its_fence_a_planned_failover_leaves_clients_on_the_source() -> None:
     """Nothing was done to them yet."""
     assert Told().at(5).clients == "Clients work on east and are not fenced."
@@ -276,6 +283,13 @@ def test_the_point_of_no_return_ends_the_countdown() -> None:
     fence = told.done(123, 130, Step.REDIRECT_CLIENTS).at(900).fence
     assert fence is not None and (fence.state, fence.seconds) == ("over", 30.0)
     assert "clients were sent to west" in fence.words
+
+
+def test_a_question_asked_again_after_the_opening_has_no_deadline_of_the_fence() -> None:
+    """A person who clears the gate once open_target has begun: the fence's limit counts no more."""
+    told = fenced(approval_wait_seconds=3600.0, max_fence_seconds=60.0).says(120, Step.OPEN_TARGET, Entry.INTENT)
+    question = told.says(200, Step.REVIEW_TRANSLATION, Entry.INTENT).at(210).question
+    assert question is not None and question.expires_at == TEN + timedelta(seconds=3800)
 
 
 def test_a_return_ends_it_on_the_source() -> None:

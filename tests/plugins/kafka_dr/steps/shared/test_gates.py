@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -299,6 +300,18 @@ def test_the_review_waits_no_longer_than_the_fence_may_last(bench: Any) -> None:
     """Clients stand still meanwhile."""
     translated(bench, exact=False, born=[])
     assert ReviewTranslation(task_id="review_translation").wait_seconds(bench.procedure()) <= 600
+
+
+def test_a_review_after_the_opening_is_not_cut_short_by_the_fence(bench: Any) -> None:
+    """An answer that must be given again once open_target has begun: no rollback would follow, so time is left."""
+    bench.params = bench.params | {"max_fence_seconds": 0.01}
+    translated(bench, exact=False, born=[])
+    procedure = bench.procedure()
+    time.sleep(0.02)
+    assert ReviewTranslation(task_id="review_translation").wait_seconds(procedure) == 1.0
+    procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {"try": 1})
+    waits = ReviewTranslation(task_id="review_translation").wait_seconds(bench.procedure())
+    assert waits == procedure.request.deadlines.approval_wait_seconds
 
 
 LOSS_GATE = Step.APPROVE_DATA_LOSS
