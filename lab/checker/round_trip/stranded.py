@@ -174,7 +174,10 @@ class StrandedChecks(TripChecks):
         )
 
     def _note_lost_records(self) -> None:
-        """Add a returned source's stranded records to the ledger, because the next export must have these records."""
+        """Note the stranded records of the failed source, which answers again, in the checker's ledger.
+
+        The export of the next failback must have these records.
+        """
         for log in self.seen.on(self.trip.source):
             mirrored = self.seen.mirrored(log, self.seen.logs[log])
             self.ledger.stranded[log] |= {record.offset for record in self.seen.logs[log]} - mirrored

@@ -60,7 +60,7 @@ def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
     """Write a frame as the input file `name`.parquet; an empty frame's text columns get the type string.
 
     Raises:
-        Contradiction: a topic's name is illegal in Kafka.
+        Contradiction: the column `topic` or `target_topic` has a name that Kafka does not allow.
     """
     _refuse_illegal_topics(frame)
     texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")

@@ -166,7 +166,7 @@ class Run:
         if other is None:
             raise Contradiction(
                 f"The journal does not record the params with which {procedure_id} was started",
-                f"open_procedure of {procedure_id} wrote no entry of the kind opened",
+                f"the journal has no entry `opened` of {procedure_id}; open_procedure writes that entry",
                 "Compare the journal's database with a backup and restore missing entries, then start a new run.",
             )
         return other

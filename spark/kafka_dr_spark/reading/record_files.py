@@ -58,10 +58,10 @@ class Chosen(NamedTuple):
         return (offsets >= self.all_from) | np.isin(offsets, self.some)
 
 
-class Listed(OpenWindow):
-    """A source offset range whose records are written to one file.
+class FileWindow(OpenWindow):
+    """A range of source offsets, and the writer of the file that gets the stranded records of this range.
 
-    Rows are buffered and written in portions; after that only their offsets and counts stay in memory.
+    Records are buffered and written in portions; after that only their offsets and counts stay in memory.
     """
 
     def __init__(self, window: ReadWindow, path: Path, chosen: Chosen | None = None) -> None:
@@ -196,7 +196,7 @@ class ListingReader(WindowReader):
             chosen: by range the records to write; a range without an entry is written in full.
         """
         self._listed = {
-            (window.topic, window.partition): Listed(window, path, (chosen or {}).get(window))
+            (window.topic, window.partition): FileWindow(window, path, (chosen or {}).get(window))
             for window, path in windows.items()
         }
         self._bytes_kept = 0

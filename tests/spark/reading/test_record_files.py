@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.reading import record_files as listing
-from kafka_dr_spark.reading.record_files import Listed, ListingReader, name_of, rows_of
+from kafka_dr_spark.reading.record_files import FileWindow, ListingReader, name_of, rows_of
 from kafka_dr_spark.reading.windows import KafkaAccess
 from kafka_dr_spark.translation.case import SOURCE, Limits, ReadWindow
 
@@ -35,7 +35,7 @@ def test_the_window_spans_all_portions(
 ) -> None:
     """The first and last time of all records, also at the beginning of 1970; records without a time have none."""
     monkeypatch.setattr(listing, "RECORDS_HELD", 1)
-    listed = Listed(ReadWindow(SOURCE, "orders", 0, 10, 20), tmp_path / "orders-0.parquet")
+    listed = FileWindow(ReadWindow(SOURCE, "orders", 0, 10, 20), tmp_path / "orders-0.parquet")
     for offset, at in enumerate(stamps, start=10):
         listed.add_rows(rows_of([message(offset, at)]))
     told = listed.close()
@@ -52,7 +52,7 @@ def test_keys_are_told_apart_by_their_hash(keys: list[bytes | None]) -> None:
 
 def test_only_records_of_the_window_are_listed(tmp_path: Path) -> None:
     """What comes before it or after it belongs to nobody; offsets stay with their records across portions."""
-    listed = Listed(ReadWindow(SOURCE, "orders", 0, 11, 13), tmp_path / "orders-0.parquet")
+    listed = FileWindow(ReadWindow(SOURCE, "orders", 0, 11, 13), tmp_path / "orders-0.parquet")
     assert not listed.add_rows(rows_of([message(10, 1), message(11, 2)]))
     assert listed.add_rows(rows_of([message(12, 3), message(13, 4)]))
     assert listed.close()["records"] == 2

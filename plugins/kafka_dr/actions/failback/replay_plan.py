@@ -182,8 +182,8 @@ def refuse_without_place(procedure: Run, wanted: Iterable[tuple[ExportedPartitio
         raise NotReady(
             "A quarantine topic would have an illegal name",
             illegal[0],
-            "This try deleted no topic and replayed no record; the export has the records. Start a new run with another"
-            " decision (param stranded) for the original topic.",
+            "This try deleted no topic and replayed no record; the export has the records. Start a new run, and decide"
+            " replay or discard (param stranded) for the topic with whose name the illegal name begins.",
         )
 
 

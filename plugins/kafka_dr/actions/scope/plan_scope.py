@@ -91,7 +91,7 @@ def refuse_changed_topics(procedure: Run) -> None:
         raise Refusal(
             "Topics changed since the forecast",
             f"on {procedure.request.source}: {first_few(changed)}. Each topic was created, deleted or recreated, got"
-            " partitions, or is selected otherwise by the flow",
+            " partitions, or the flow replicates it now and did not before, or the reverse",
             "The procedure returns to the source by itself. Then start a new run, whose plan has the topics as they are"
             " now; a second person must approve the new plan.",
         )

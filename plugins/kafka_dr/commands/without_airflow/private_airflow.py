@@ -131,10 +131,9 @@ def point_to(url: str, topology: Topology) -> None:
     if connections.login(name)[0] != url:
         raise BadInput(
             f"The connection {name} does not lead to the command's Airflow",
-            f"a secrets backend has {name}, too, and overrides the address that the command sets at each start (now"
-            f" {url})",
-            f"Take {name} out of the secrets backend, and store {name} in the database of the site's Airflow, which the"
-            f" command's address can override; with --own-database FOLDER in FOLDER/connections/{name}.json instead.",
+            f"a secrets backend also has {name}, and its address wins over {url}, the command's Airflow",
+            f"Remove {name} from the secrets backend. Then store {name} in the database of the site's Airflow. With"
+            f" --own-database FOLDER store {name} in the file FOLDER/connections/{name}.json.",
         )
 
 

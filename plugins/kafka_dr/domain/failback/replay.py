@@ -250,7 +250,10 @@ class ReadBack:
             self._restamped += exported.timestamp is None
 
     def end(self) -> Found:
-        """Return the result of the comparison, after the last record of the log was taken."""
+        """Return how the log of the new primary differs from the records to replay.
+
+        Call this after every record of that log was passed to this object.
+        """
         self._skip_to(None)
         unexplained = [
             record

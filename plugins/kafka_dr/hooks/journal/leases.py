@@ -81,7 +81,7 @@ def _refuse_cool_down(connection: Connection, pair: str, now: datetime, seconds:
 
 
 def select_last_end(pair: str, before: int | None = None) -> Any:
-    """Build the query for the newest lease of a pair that ended so that a cool-down follows.
+    """Build the query for a pair's newest lease among those whose end a cool-down follows.
 
     The query returns the lease's row of the table `leases`. No cool-down follows a lease with the outcome `refused`,
     `renewed` or `continued`.
