@@ -28,6 +28,7 @@ class FailbackDemo(Demo):
     trips: type[RoundTrips] = RoundTrips
     passed = (
         "no record skipped or mirrored twice, every acknowledged record on primary or exported, every position exact"
+        " or behind by at most its stated bound"
     )
 
     def run(self) -> int:
