@@ -104,7 +104,7 @@ def source_ends_are_cut_off(procedure: Run) -> None:
             f"on {procedure.request.source}, cut-off -> log end now: {first_few(shrunk)}",
             "The procedure returns to the source by itself. Find out whether a topic was recreated or its log was"
             " truncated, for example by an unclean leader election, and correct the cause; then start a new run. If a"
-            " topic was recreated, start it with the param acknowledge_recreated_topics.",
+            " topic was recreated, check_readiness of the new run says what to do.",
         )
     written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
     if written:
