@@ -260,7 +260,8 @@ def fence_of(lines: Sequence[Line], source: str, target: str, now: datetime) -> 
         )
     state, words = _fence_state(lines, source, target, returns_at, now)
     allowed = "" if limit is None or state == "opening" else f" of {format_clock(limit)}"
-    return FenceClock(state, seconds, limit, returns_at, allowed + words)
+    by_itself = returns_at if state in ("counting", "overdue") else None
+    return FenceClock(state, seconds, limit, by_itself, allowed + words)
 
 
 def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened, *, ended: bool) -> str:
@@ -360,7 +361,7 @@ def _question(lines: Sequence[Line], steps: Sequence[LiveStep], fence: FenceCloc
     since = [line.at for line in lines if line.step == asking.id and line.kind == Entry.INTENT][-1]
     wait = deadline_of(lines, "approval_wait_seconds")
     ends = [since + timedelta(seconds=wait)] if wait is not None else []
-    ends += [fence.returns_at] if fence and fence.returns_at and fence.state in ("counting", "overdue") else []
+    ends += [fence.returns_at] if fence and fence.returns_at else []
     return OpenQuestion(asking.id, asking.seconds, min(ends, default=None))
 
 

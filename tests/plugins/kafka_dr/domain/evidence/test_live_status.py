@@ -290,6 +290,8 @@ def test_a_question_asked_again_after_the_opening_has_no_deadline_of_the_fence()
     told = fenced(approval_wait_seconds=3600.0, max_fence_seconds=60.0).says(120, Step.OPEN_TARGET, Entry.INTENT)
     question = told.says(200, Step.REVIEW_TRANSLATION, Entry.INTENT).at(210).question
     assert question is not None and question.expires_at == TEN + timedelta(seconds=3800)
+    fence = told.at(210).fence
+    assert fence is not None and fence.returns_at is None, "it no longer returns by itself"
 
 
 def test_a_return_ends_it_on_the_source() -> None:
