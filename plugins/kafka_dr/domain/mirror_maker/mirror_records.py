@@ -22,7 +22,6 @@ LONGEST_STRING = 32767
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _SYNC_VALUE, _CHECKPOINT_VALUE, _HEARTBEAT_VALUE = Struct(">qq"), Struct(">hqq"), Struct(">hq")
 _BARE_CHECKPOINT = _CHECKPOINT_VALUE.size + _INT16.size
-_FIND_OTHER_WRITER = "find out which client other than MirrorMaker 2 writes to MirrorMaker 2's internal topics"
 
 
 class Malformed(SwitchbackError):
@@ -210,9 +209,7 @@ def _whole_head(key: bytes) -> tuple[str, str]:
     """Return group and topic of a checkpoint's key; raise Malformed unless only the partition follows the topic."""
     group, topic, partition = _checkpoint_key(key)
     if encode_checkpoint(Checkpoint(group, topic, partition, 0, 0, ""))[0] != key:
-        raise Malformed(
-            "checkpoint with more in its key than a group, a topic and a partition", next_step=_FIND_OTHER_WRITER
-        )
+        raise Malformed("checkpoint with more in its key than a group, a topic and a partition")
     return group, topic
 
 
@@ -258,10 +255,7 @@ def _topic_partition(kind: str, key: bytes | None, at: int = 0) -> TopicPartitio
     topic, at = _read_string(kind, "topic", data, at)
     (partition,) = _unpack(kind, "partition", _INT32, data, at)
     if not topic or partition < 0:
-        raise Malformed(
-            f"{kind} of topic {topic!a}, partition {partition}: no such partition can exist",
-            next_step=_FIND_OTHER_WRITER,
-        )
+        raise Malformed(f"{kind} of topic {topic!a}, partition {partition}: no such partition can exist")
     return TopicPartition(topic, partition)
 
 
@@ -275,7 +269,7 @@ def _heartbeat_key(key: bytes | None) -> tuple[str, str]:
     source, at = _read_string("heartbeat", "source alias", data, 0)
     target, _ = _read_string("heartbeat", "target alias", data, at)
     if not source or not target:
-        raise Malformed("heartbeat without an alias", seen=f"{source!a} to {target!a}", next_step=_FIND_OTHER_WRITER)
+        raise Malformed("heartbeat without an alias", seen=f"{source!a} to {target!a}")
     return source, target
 
 
@@ -304,20 +298,14 @@ def _heartbeat_value(value: bytes | None) -> int:
 
 def _present(kind: str, part: str, data: bytes | None) -> bytes:
     if data is None:
-        raise Malformed(
-            f"{kind} without a {part}",
-            seen="a tombstone" if part == "value" else "a null key",
-            next_step=_FIND_OTHER_WRITER,
-        )
+        raise Malformed(f"{kind} without a {part}", seen="a tombstone" if part == "value" else "a null key")
     return data
 
 
 def _unpack(kind: str, field: str, shape: Struct, data: bytes, at: int) -> tuple[int, ...]:
     if len(data) < at + shape.size:
         raise Malformed(
-            f"{kind} is cut off in its {field}",
-            seen=f"{len(data)} bytes where {at + shape.size} are needed",
-            next_step=_FIND_OTHER_WRITER,
+            f"{kind} is cut off in its {field}", seen=f"{len(data)} bytes where {at + shape.size} are needed"
         )
     return shape.unpack_from(data, at)
 
@@ -327,18 +315,12 @@ def _read_string(kind: str, field: str, data: bytes, at: int) -> tuple[str, int]
     start, end = at + _INT16.size, at + _INT16.size + length
     if length < 0 or end > len(data):
         raise Malformed(
-            f"{kind} is cut off in its {field}",
-            seen=f"a length of {length} with {len(data) - start} bytes left",
-            next_step=_FIND_OTHER_WRITER,
+            f"{kind} is cut off in its {field}", seen=f"a length of {length} with {len(data) - start} bytes left"
         )
     try:
         return data[start:end].decode("utf-8"), end
     except UnicodeDecodeError as error:
-        raise Malformed(
-            f"{kind} whose {field} is not UTF-8",
-            seen=f"byte {error.start} of {length}",
-            next_step=_FIND_OTHER_WRITER,
-        ) from error
+        raise Malformed(f"{kind} whose {field} is not UTF-8", seen=f"byte {error.start} of {length}") from error
 
 
 def _require_version(kind: str, version: int) -> None:
@@ -346,13 +328,12 @@ def _require_version(kind: str, version: int) -> None:
         raise Malformed(
             f"{kind} of version {version}",
             seen=f"only version {VERSION} is supported",
-            next_step="find out which client other than MirrorMaker 2, or which newer MirrorMaker 2, wrote the record",
         )
 
 
 def _require_positions(kind: str, *numbers: int) -> None:
     if min(numbers) < 0:
-        raise Malformed(f"{kind} with a negative number", seen=str(min(numbers)), next_step=_FIND_OTHER_WRITER)
+        raise Malformed(f"{kind} with a negative number", seen=str(min(numbers)))
 
 
 def _string(kind: str, field: str, text: str, empty: bool = False) -> bytes:
@@ -362,13 +343,11 @@ def _string(kind: str, field: str, text: str, empty: bool = False) -> bytes:
         raise Malformed(
             f"{kind} whose {field} cannot be written as UTF-8",
             seen=f"character {error.start}",
-            next_step=f"correct the {field} before the {kind} is encoded",
         ) from error
     if len(data) > LONGEST_STRING or not (data or empty):
         raise Malformed(
             f"{kind} whose {field} has {len(data)} bytes",
             seen=f"at most {LONGEST_STRING}{'' if empty else ', not empty'}",
-            next_step=f"correct the {field} before the {kind} is encoded",
         )
     return _INT16.pack(len(data)) + data
 
@@ -380,5 +359,4 @@ def _pack(kind: str, shape: Struct, *numbers: int) -> bytes:
         raise Malformed(
             f"{kind} with a number out of range",
             seen=", ".join(map(str, numbers)),
-            next_step=f"correct the numbers before the {kind} is encoded",
         ) from error
