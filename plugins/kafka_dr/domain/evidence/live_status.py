@@ -166,7 +166,9 @@ def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> Proc
         page=next((page_of_step(opened.dag_id, s.id) for s in steps if s.state in ("running", "asking")), ""),
         steps=steps,
         fence=fence,
-        clients=_unfenced_clients(lines, opened, ended=bool(outcome)),
+        clients=f"{successor} continues this procedure: the state of {successor} says where clients are."
+        if successor
+        else _unfenced_clients(lines, opened, ended=bool(outcome)),
         question=_question(lines, steps, fence),
         trouble=_failure_to_show(lines, steps, ended=bool(outcome)),
     )
@@ -271,9 +273,6 @@ def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened, *, ended: 
         ended: whether the procedure is closed: the sentence then says where clients were at its end.
     """
     source, target = opened.source, opened.target
-    successor = continued_by(lines)
-    if successor:
-        return f"{successor} continues this procedure: the state of {successor} says where clients are."
     if opened.dag_id not in PROCEDURES or PROCEDURES[opened.dag_id].needs_source:
         if ended:
             return f"This procedure ended while clients worked on {source}; it had not fenced any client."
