@@ -273,7 +273,10 @@ def _unfenced_clients(lines: Sequence[Line], opened: ProcedureOpened, *, ended: 
         ended: whether the procedure is closed: the sentence then says where clients were at its end.
     """
     source, target = opened.source, opened.target
-    if opened.dag_id not in PROCEDURES or PROCEDURES[opened.dag_id].needs_source:
+    definition = PROCEDURES.get(opened.dag_id)
+    if definition and not definition.moves_clients:
+        return "This procedure moves no client."
+    if definition is None or definition.needs_source:
         if ended:
             return f"This procedure ended while clients worked on {source}; it had not fenced any client."
         return f"Clients work on {source} and are not fenced."

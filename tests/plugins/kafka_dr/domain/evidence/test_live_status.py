@@ -267,6 +267,15 @@ def test_a_run_that_continues_a_planned_one_says_who_knows_where_clients_are() -
     assert told.at(5).clients == "Clients are as p-0 left them: see the state of p-0."
 
 
+@pytest.mark.parametrize("outcome", [None, "completed"])
+def test_a_restore_claims_no_cluster_for_clients(outcome: str | None) -> None:
+    """It takes back a commit of another procedure, which may have moved clients to the target."""
+    told = Told(dag_id="restore_group_offsets")
+    if outcome:
+        told.says(3, Step.CLOSE_PROCEDURE, Entry.CLOSED, outcome=outcome)
+    assert told.at(5).clients == "This procedure moves no client."
+
+
 def test_before_its_fence_a_planned_failover_leaves_clients_on_the_source() -> None:
     """Nothing was done to them yet."""
     assert Told().at(5).clients == "Clients work on east and are not fenced."
