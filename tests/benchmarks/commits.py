@@ -19,9 +19,10 @@ from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.group_requests import OK
 
 from lab.environment.jvm import java_program
-from lab.install.jars import PROJECT, jars_folder
+from lab.install.jars import jars_folder
 from tests.benchmarks.clusters import TARGET, Clusters, clusters
 from tests.benchmarks.measuring import Bound, Figures, in_turns, ratio, say, timed, told
+from tests.benchmarks.passes.contestants import QUIET_LOGGING
 
 RATE, BACK = "(b) hook's commit rate / bare pipelined commits' rate", "(b) read-back's time / commit's time"
 PARTITIONS, IN_FLIGHT = 100, 128
@@ -178,7 +179,7 @@ def the_tool(site: Clusters, wanted: Wanted) -> float | None:
 
 def tool_line(site: Clusters, file: Path) -> list[str]:
     """Return the beginning of the tool's command line."""
-    quiet = [f"-Dlog4j2.configurationFile={PROJECT / 'lab' / 'log4j2.properties'}", "-Dlab.log=/dev/null"]
+    quiet = [f"-Dlog4j2.configurationFile={QUIET_LOGGING}", "-Dlab.log=/dev/null"]
     main = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
     reach = [
         "--bootstrap-server",

@@ -11,6 +11,7 @@ import pytest
 
 from tests.benchmarks.__main__ import BENCHMARKS, conclude, main
 from tests.benchmarks.measuring import Bound, Figures, PeakMemory, in_turns, ratio
+from tests.benchmarks.passes.contestants import JOBS, PEERS, QUIET_LOGGING
 
 
 @pytest.mark.parametrize(
@@ -88,3 +89,9 @@ def test_peak_memory_is_seen_though_it_was_given_back() -> None:
         process.wait()
     assert memory.of(lambda command: "bytearray" in command and "subprocess" not in command) > 180
     assert memory.of(lambda command: "nobody" in command) == 0
+
+
+def test_files_that_benchmarks_start_with_exist() -> None:
+    """Java takes the path of a missing source file for the name of a class."""
+    assert {path.name for path in PEERS.glob("*.java")} == {"ConsumerPasses.java", "MirrorClientPasses.java"}
+    assert QUIET_LOGGING.is_file() and JOBS.is_dir()

@@ -21,7 +21,9 @@ from lab.install.spark_warm_up import spark_environment
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters
 from tests.benchmarks.measuring import PeakMemory
 
-PEERS = Path(__file__).parent / "peers"
+PEERS = Path(__file__).parents[1] / "peers"
+#: Settings by which Kafka's tools and the Java peers log to the file that -Dlab.log names, not to the terminal.
+QUIET_LOGGING = PROJECT / "lab" / "environment" / "log4j2.properties"
 JOBS = PROJECT / "spark" / "jobs"
 SUBMIT = ["spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
 
@@ -129,11 +131,10 @@ def kept(line: Sequence[str], environment: dict[str, str] | None = None) -> Iter
 
 def java_line(peer: str, *arguments: str, heap: str = "3g") -> list[str]:
     """Return the command of a Java peer, launched from its source."""
-    quiet = PROJECT / "lab" / "log4j2.properties"
     return [
         java_program(),
         f"-Xmx{heap}",
-        f"-Dlog4j2.configurationFile={quiet}",
+        f"-Dlog4j2.configurationFile={QUIET_LOGGING}",
         "-Dlab.log=/dev/null",
         "-cp",
         f"{jars_folder() / 'kafka'}/*",
