@@ -28,6 +28,7 @@ BENCHMARKS = {
     "h": "recorder",
     "i": "lost_source",
     "j": "anti_join",
+    "k": "acl_rights",
 }
 
 

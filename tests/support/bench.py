@@ -15,7 +15,7 @@ from kafka_dr.actions.offsets.client_topics import local_partitions
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan
@@ -27,7 +27,7 @@ from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import AclEntriesToAdd, ConnectorsToStop
 from kafka_dr.procedure.find import procedure_of
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
 from tests.support.airflow import Api
 from tests.support.clusters import Acls, Cluster
@@ -405,7 +405,7 @@ class Bench:
         )
 
     def writer(self, alias: str) -> Any:
-        """Return a writer for probes and the canary; a probe is refused if the fence's ACL entry is present."""
+        """Return a writer for probes and the canary; the probe has the application's rights on its topic."""
 
         def write(topic: str, partition: int, value: bytes, key: bytes) -> WriteAccepted:
             self.clusters[alias].keys[TopicPartition(topic, partition)] = key
@@ -413,7 +413,10 @@ class Bench:
 
         def probe(topic: str, partition: int, timeout: float = 10.0) -> Any:
             self.probed.append(partition)
-            return self.probe_answers.get(partition, WriteRefused("TOPIC_AUTHORIZATION_FAILED", True, 1))
+            entries = frozenset(self.clusters[alias].acls)
+            lets_in = not entries or AclRules(entries).may("User:app", "write", "topic", PROBE_TOPIC)
+            answer = WriteAccepted(0, 1) if lets_in else WriteRefused("TOPIC_AUTHORIZATION_FAILED", True, 1)
+            return self.probe_answers.get(partition, answer)
 
         return SimpleNamespace(write=write, probe=probe)
 

@@ -1,4 +1,4 @@
-"""Open the target to clients: remove DENY entries, write a canary record, call the application's drain hook."""
+"""Open the target to clients: revert its fences, write a canary record, call the application's drain hook."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kafka_dr.actions.fencing.rules import target_rules
+from kafka_dr.actions.fencing.rules import standing_change, target_rules, wait_until_applied
 from kafka_dr.domain.fencing.fence import FenceScope, opening_entries, refused_to_clients
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
@@ -18,26 +18,26 @@ from kafka_dr.hooks.site.drain import ApplicationDrain, DrainState
 from kafka_dr.procedure.authority import acting_under
 from kafka_dr.procedure.entries import DrainHookAnswer
 from kafka_dr.procedure.run import Run
-from kafka_dr.procedure.undo import removed_acl_entries
+from kafka_dr.procedure.undo import opening_change
 from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 
 
-def removed_entries(procedure: Run) -> list[AclEntry]:
-    """Return the target's DENY entries that this procedure removed or intended to remove, by journal intents."""
-    return list(removed_acl_entries(procedure.progress.entries(Entry.INTENT)))
+def begun_opening(procedure: Run) -> AclChange:
+    """Return what this procedure changed, or intended to change, in the target's ACL entries, by journal intents."""
+    return opening_change(procedure.progress.entries(Entry.INTENT))
 
 
-def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[str]]]) -> list[AclEntry]:
-    """Return the DENY entries that must be removed from the target before clients can act on the target.
+def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[str]]]) -> AclChange:
+    """Return the change of the target's ACL entries by which clients can act on the target.
 
     Args:
         scopes: pairs of a scope (operation and resources) and the principals of clients that act in that scope.
 
     Raises:
-        Refusal: the approved plan does not list one of these DENY entries.
+        Refusal: the approved plan does not list a part of the change.
     """
-    denials = [e for scope, principals in scopes for e in opening_entries(target_rules(procedure), scope, principals)]
-    unplanned = sorted({str(e) for e in denials} - set(procedure.progress.move().planned.opening))
+    change, planned = opening_of(procedure, target_rules(procedure), scopes), procedure.progress.move().planned
+    unplanned = sorted({str(e) for e in change.removes} - set(planned.opening))
     if unplanned:
         raise Refusal(
             "The target has DENY entries for clients that the plan does not list",
@@ -46,35 +46,67 @@ def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[st
             " open_target may remove them, start a new run, whose plan lists them. If an entry must stay, start no new"
             " run.",
         )
-    return denials
+    lost = sorted({str(e) for e in change.adds} - set(planned.opening_adds))
+    if lost:
+        raise Refusal(
+            "ALLOW entries that the plan expects are missing on the target",
+            f"on {procedure.request.target}: {first_few(lost)}",
+            "The procedure returns to the source by itself. An earlier fence replaced these entries for User:*, and"
+            " they were there again when the plan was made. Find out which user or program removed them since; then"
+            " start a new run, whose plan adds them.",
+        )
+    return change
 
 
-def remove_denials(
-    procedure: Run, denials: list[AclEntry], scopes: Sequence[tuple[FenceScope, frozenset[str]]]
+def opening_of(procedure: Run, rules: AclRules, scopes: Sequence[tuple[FenceScope, frozenset[str]]]) -> AclChange:
+    """Return the change that reverts all fences of the target, and removes other DENY entries against its clients.
+
+    Args:
+        rules: the target's ACL entries.
+        scopes: pairs of a scope (operation and resources) and the principals of clients that act in that scope.
+    """
+    fence = standing_change(procedure, procedure.request.target)
+    denials = [e for scope, principals in scopes for e in opening_entries(rules, scope, principals)]
+    return AclChange(
+        adds=tuple(e for e in fence.removes if e not in rules.entries),
+        removes=tuple(dict.fromkeys([*denials, *(e for e in fence.adds if e in rules.entries)])),
+    )
+
+
+def open_to_clients(
+    procedure: Run, change: AclChange, scopes: Sequence[tuple[FenceScope, frozenset[str]]]
 ) -> list[str]:
-    """Remove DENY entries from the target and read the ACLs back.
+    """Change the target's ACL entries so that clients can act, and read the entries back.
 
     Returns:
         Operations and resources that the target still refuses to principals in `scopes`, as text; [] if none.
 
     Args:
-        denials: DENY entries to remove.
+        change: ALLOW entries to add first, and entries to remove then.
         scopes: pairs of a scope (operation and resources) and the principals of clients that act in that scope.
 
     Raises:
-        ReadBackFailed: one of the DENY entries is still on the target.
+        ReadBackFailed: after `fence_seconds` the target has not applied the change.
     """
-    with acting_under(procedure.authority, lambda: procedure.systems.target_acls.add(denials)):
-        procedure.systems.target_acls.remove(denials)
+    acls = procedure.systems.target_acls
+
+    def close() -> None:
+        acls.add(change.removes)
+        acls.remove(change.adds)
+
+    with acting_under(procedure.authority, close):
+        acls.add(change.adds)
+        acls.remove(change.removes)
+    unapplied = wait_until_applied(procedure, acls, change)
     rules = target_rules(procedure)
     refused = [
         f"{scope.operation} {r}" for scope, principals in scopes for r in refused_to_clients(rules, scope, principals)
     ]
-    if any(e in rules.entries for e in denials):
+    if unapplied:
         raise ReadBackFailed(
-            "DENY entries are still on the target",
-            f"on {procedure.request.target}: {first_few(denials)}",
-            f"Clients may be able to act on part of {procedure.request.target}. Find out which user or program restores"
+            "The target has not applied the change of its ACL entries",
+            f"on {procedure.request.target}: {first_few(unapplied)}",
+            f"Clients may be able to act on part of {procedure.request.target}. Find out which user or program changes"
             " these ACL entries. Wait for return_to_source, which fences the target again; then start a new run. If"
             " return_to_source fails because clients already wrote on the target, clear open_target instead.",
         )

@@ -9,7 +9,9 @@ from kafka_dr.actions.fencing.acl_fence import probe_answers, refused_by_rights
 from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.actions.groups.at_rest import active_groups, still_held
+from kafka_dr.actions.groups.selected import group_views, held_in_scope
 from kafka_dr.actions.replication.stop import STOPPED, parts_of, stopping_since
+from kafka_dr.actions.scope.flow_scope import mirrored_now
 from kafka_dr.actions.scope.plan_scope import (
     boundary_moved,
     cut_off_of,
@@ -17,8 +19,10 @@ from kafka_dr.actions.scope.plan_scope import (
     groups_of,
     partitions_of_plan,
     topics_of,
+    topics_with_positions,
 )
 from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import ConnectUnavailable, Contradiction, DeadlinePassed, FenceNotProven, HookUnavailable, Refusal
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -90,13 +94,14 @@ def source_still_fenced(procedure: Run) -> None:
 
 
 def source_ends_are_cut_off(procedure: Run) -> None:
-    """Refuse if the source has records from the cut-off on, or log ends below the cut-off.
+    """Refuse if the source has records from the cut-off on, log ends below the cut-off, or new topics with records.
 
-    Only log ends show the writes of a super user, because no ACL stops a super user. The end marker of a transaction
-    moves a log end, too, but is no record.
+    No entry of the fence covers a topic that is created behind the fence. Only log ends show the writes of a super
+    user, because no ACL stops a super user. The end marker of a transaction moves a log end, too, but is no record.
     """
     cut_off = cut_off_of(procedure)
     ends = procedure.systems.source.ends(partitions_of_plan(procedure))
+    _refuse_new_topics(procedure)
     shrunk = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] < cut_off[tp]]
     if shrunk:
         raise Contradiction(
@@ -116,6 +121,21 @@ def source_ends_are_cut_off(procedure: Run) -> None:
         )
 
 
+def _refuse_new_topics(procedure: Run) -> None:
+    """Refuse if the flow replicates topics that the plan does not have, and that have records."""
+    source = procedure.systems.source
+    new = source.topics(mirrored_now(procedure) - set(topics_of(procedure)))
+    ends = source.ends([TopicPartition(topic, p) for topic, info in new.items() for p in info.partitions])
+    written = sorted({tp.topic for tp, end in ends.items() if end})
+    if written:
+        raise FenceNotProven(
+            "Clients wrote to topics that were created behind the fence",
+            f"on {source.alias}: {first_few(written)}",
+            "The procedure returns to the source by itself. Find out which client created these topics, and stop that"
+            " client; then start a new run, whose plan has these topics.",
+        )
+
+
 def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
     """Refuse if a group has members on these clusters, or other positions on the source than drain_consumers saved.
 
@@ -126,6 +146,7 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
         FenceNotProven: a group has members, or a position has changed.
     """
     groups = groups_of(procedure)
+    _refuse_new_groups(procedure)
     for cluster in clusters:
         active = active_groups(cluster, groups)
         if active:
@@ -146,6 +167,24 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
             " and stop that client; then start a new run.",
         )
     return proof
+
+
+def _refuse_new_groups(procedure: Run) -> None:
+    """Refuse if groups that drain_consumers has not drained have positions on the plan's topics of the source."""
+    known = set(fenced_groups(procedure))
+    new = {name: view for name, view in group_views(procedure.systems.source).items() if name not in known}
+    if not new:
+        return
+    config = procedure.mirror_maker(procedure.flow).config(procedure.flow.connectors.checkpoint)
+    holding = held_in_scope(procedure, new, topics_with_positions(procedure), config)
+    names = sorted(set(holding["group"]))
+    if names:
+        raise FenceNotProven(
+            "Groups committed positions behind the fence that drain_consumers did not drain",
+            f"on {procedure.request.source}: {first_few(names)}",
+            "The procedure returns to the source by itself. Find out which consumers use these groups, and stop these"
+            " consumers; then start a new run, whose plan has these groups.",
+        )
 
 
 def mirror_maker_still_stopped(procedure: Run) -> None:

@@ -12,7 +12,7 @@ from kafka_dr.actions.replication.reverse import refuse_loop
 from kafka_dr.actions.replication.stop import parts_of
 from kafka_dr.actions.scope.flow_scope import remote_partitions
 from kafka_dr.actions.scope.plan_scope import boundary_moved, partitions_of_plan
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, DeadlinePassed, ReadBackFailed, Refusal, SystemUnavailable
@@ -118,11 +118,11 @@ def list_undos(procedure: Run) -> list[Undo]:
     return left_to_undo(intents, procedure.request.source, parts, only_asked=progress.without_source)
 
 
-def close_target(procedure: Run, denials: list[AclEntry]) -> None:
-    """Fence the target again: add the DENY entries that open_target removed from the target.
+def close_target(procedure: Run, opening: AclChange) -> None:
+    """Fence the target again: revert what open_target changed in the target's ACL entries.
 
     Raises:
-        ReadBackFailed: a DENY entry is missing afterwards.
+        ReadBackFailed: the entries read back differ.
         Refusal: open_target is done, or clients have written on the target; then no rollback is possible.
     """
     if procedure.progress.done(TargetOpened) is not None:
@@ -134,14 +134,16 @@ def close_target(procedure: Run, denials: list[AclEntry]) -> None:
             " clients back later, run failback.",
         )
     procedure.authority.hold()
-    procedure.systems.target_acls.add(denials)
-    missing = procedure.systems.target_acls.missing(denials)
-    if missing:
+    acls = procedure.systems.target_acls
+    acls.add(opening.removes)
+    acls.remove(opening.adds)
+    unapplied = opening.undo.list_unapplied(acls.entries())
+    if unapplied:
         raise ReadBackFailed(
             "The target could not be fenced again",
-            f"these DENY entries are missing on {procedure.request.target}: {first_few(missing)}",
-            f"Clients may be able to write on {procedure.request.target}. Find out which user or program removes these"
-            " DENY entries; then clear return_to_source.",
+            f"on {procedure.request.target}: {first_few(unapplied)}",
+            f"Clients may be able to write on {procedure.request.target}. Find out which user or program changes these"
+            " ACL entries; then clear return_to_source.",
         )
     # Brokers apply an ACL within moments; records that a broker accepted before that are in the log after this wait.
     time.sleep(procedure.request.deadlines.stable_seconds)
@@ -202,25 +204,33 @@ def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list
     return names
 
 
-def lift_source_fence(procedure: Run, step: str, fence: list[AclEntry]) -> int:
-    """Remove the fence's ACL entries from the source and read the ACLs back; return the number of these ACL entries.
+def lift_source_fence(procedure: Run, step: str, fence: AclChange) -> int:
+    """Revert the fence on the source and read the ACLs back; return how many ACL entries the fence had changed.
+
+    ALLOW entries for User:* that the fence replaced are added again first, so that clients lose no right in between.
+
+    Args:
+        fence: the entries that the fence added, and the entries that the fence removed.
 
     Raises:
-        ReadBackFailed: an ACL entry of the fence is still on the source.
+        ReadBackFailed: the entries read back differ.
     """
     if not fence:
         return 0
-    if not source_rules(procedure).entries & frozenset(fence):
-        return len(fence)
-    record_fact(procedure.authority, step, SourceAclEntriesToRemove(removes_acl_entries=len(fence)))
+    source, acls, changed = procedure.request.source, procedure.systems.source_acls, len(fence.adds + fence.removes)
+    if not fence.undo.list_unapplied(source_rules(procedure).entries):
+        return changed
+    record_fact(procedure.authority, step, SourceAclEntriesToRemove(removes_acl_entries=len(fence.adds)))
     procedure.authority.hold()
-    procedure.systems.source_acls.remove(fence)
-    remaining = [str(e) for e in source_rules(procedure).entries & frozenset(fence)]
-    if remaining:
+    acls.add(fence.removes)
+    if not acls.missing(fence.removes):
+        acls.remove(fence.adds)
+    unapplied = fence.undo.list_unapplied(source_rules(procedure).entries)
+    if unapplied:
         raise ReadBackFailed(
-            "ACL entries of the fence are still on the source",
-            f"on {procedure.request.source}: {first_few(remaining)}",
-            "These ACL entries still refuse clients. Find out which user or program restores these ACL entries; then"
-            " clear return_to_source.",
+            "The fence on the source is not reverted",
+            f"on {source}: {first_few(unapplied)}",
+            "These ACL entries still refuse clients. Find out which user or program restores or removes these ACL"
+            " entries; then clear return_to_source.",
         )
-    return len(fence)
+    return changed

@@ -14,7 +14,6 @@ from kafka_dr.actions.fencing.rules import target_rules
 from kafka_dr.actions.offsets.client_topics import local_partitions
 from kafka_dr.actions.offsets.commit import held_positions
 from kafka_dr.actions.scope.position_frames import by_group, partitions_frame
-from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.manual.context import ManualContext
 from kafka_dr.domain.plain_text import first_few
@@ -62,7 +61,13 @@ def record_manual_action(procedure: Run, hand: ManualContext, what: str, who: st
 def _record_opening(procedure: Run, hand: ManualContext, who: str) -> str:
     procedure.progress.refuse_if_going_back()
     if procedure.progress.began(Step.OPEN_TARGET) is None:
-        record_fact(procedure.authority, Step.OPEN_TARGET, TargetToOpen(removes_acl_entries=hand.opening, by_hand=who))
+        record_fact(
+            procedure.authority,
+            Step.OPEN_TARGET,
+            TargetToOpen(
+                removes_acl_entries=hand.opening.removes, adds_acl_entries=hand.opening.adds or None, by_hand=who
+            ),
+        )
     return f"{procedure.id}: {who} opens the target manually; from now on no step returns to the source by itself"
 
 
@@ -144,8 +149,8 @@ def _seed_mismatches(procedure: Run, hand: ManualContext) -> list[str]:
 
 
 def _remaining_entries(procedure: Run, hand: ManualContext) -> list[str]:
-    closed: frozenset[AclEntry] = target_rules(procedure).entries & frozenset(hand.removed)
-    return [f"ACL entry still on the target: {entry}" for entry in sorted(closed)]
+    unapplied = hand.opening_made.list_unapplied(target_rules(procedure).entries)
+    return [f"on {procedure.request.target}, {text}" for text in unapplied]
 
 
 def _groups_committed(procedure: Run, hand: ManualContext, who: str) -> GroupsCommitted:

@@ -16,7 +16,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -39,6 +39,7 @@ from kafka_dr.commands.manual_actions import MANUAL_ACTIONS, record_manual_actio
 from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Flow
 from kafka_dr.connections import Connections
+from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_page import loss_markdown
 from kafka_dr.domain.manual.acl_commands import entry_of
@@ -203,10 +204,10 @@ def hand_of(procedure: Run) -> ManualContext:
         reverse=_connector_commands(procedure, reverse, given_up) if reverse is not None else None,
         done=done,
         begun_steps=begun,
-        fence=() if given_up else tuple(map(entry_of, plan.fence)),
-        opening=tuple(map(entry_of, plan.opening)),
-        added=tuple(e for act in undo if isinstance(act, RemoveFence) for e in act.entries),
-        removed=tuple(e for act in undo if isinstance(act, CloseTarget) for e in act.entries),
+        fence=AclChange() if given_up else _planned_change(plan.fence, plan.fence_removes),
+        opening=_planned_change(plan.opening_adds, plan.opening),
+        fence_made=next((act.fence for act in undo if isinstance(act, RemoveFence)), AclChange()),
+        opening_made=next((act.opening for act in undo if isinstance(act, CloseTarget)), AclChange()),
         stopped=tuple(name for act in undo if isinstance(act, ResumeReplication) for name in act.names),
         positions=positions,
         local_topics=local,
@@ -223,6 +224,11 @@ def hand_of(procedure: Run) -> ManualContext:
             else ""
         ),
     )
+
+
+def _planned_change(adds: Iterable[str], removes: Iterable[str]) -> AclChange:
+    """Return the change of ACL entries that a plan names as text."""
+    return AclChange(tuple(map(entry_of, adds)), tuple(map(entry_of, removes)))
 
 
 def _steps(procedure: Run) -> tuple[frozenset[str], frozenset[str]]:

@@ -116,12 +116,15 @@ class Cluster(Model):
         probe_connection: Airflow connection with an ordinary client's principal, to prove that a fence refuses clients.
         principals: principals that are exempt from every fence.
         allow_everyone_if_no_acl_found: the brokers' setting `allow.everyone.if.no.acl.found`, which no broker reports.
+        super_users: principals in the setting `super.users` of every broker and controller, which no broker reports. If
+            all exempt principals are among them, a fence needs one DENY entry for each topic.
     """
 
     connection: Connection
     probe_connection: Connection | None = None
     principals: Principals = Principals()
     allow_everyone_if_no_acl_found: bool = False
+    super_users: tuple[Principal, ...] = ()
 
 
 class Connectors(Model):

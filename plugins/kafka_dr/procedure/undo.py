@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
     ConnectorsToStop,
     Fact,
     FenceHookToAsk,
+    GrantsToReplace,
     Line,
     ProcessesToStop,
     SourceReturned,
@@ -35,16 +36,16 @@ _STOPPING = (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE)
 
 @dataclass(frozen=True)
 class CloseTarget:
-    """Close the target to clients: add again the DENY entries that open_target removed."""
+    """Close the target to clients: revert the change that open_target made to the target's ACL entries."""
 
-    entries: tuple[AclEntry, ...]
+    opening: AclChange
 
 
 @dataclass(frozen=True)
 class RemoveFence:
-    """Remove the ACL entries that were added to the cluster `cluster` as a fence; None means the source."""
+    """Revert the change that a fence made to the ACL entries of the cluster `cluster`; None means the source."""
 
-    entries: tuple[AclEntry, ...]
+    fence: AclChange
     cluster: str | None = None
 
 
@@ -69,9 +70,11 @@ def undo_of(intent: Fact) -> Undo | None:
     """Return what undoes the act that an intent announced; None if there is no undo for the act."""
     match intent:
         case TargetToOpen():
-            return CloseTarget(tuple(intent.removes_acl_entries))
+            return CloseTarget(AclChange(tuple(intent.adds_acl_entries or ()), tuple(intent.removes_acl_entries)))
         case AclEntriesToAdd():
-            return RemoveFence(tuple(intent.adds_acl_entries), intent.cluster)
+            return RemoveFence(AclChange(adds=tuple(intent.adds_acl_entries)), intent.cluster)
+        case GrantsToReplace():
+            return RemoveFence(AclChange(removes=tuple(intent.replaces_acl_entries)), intent.cluster)
         case FenceHookToAsk():
             return LiftFenceHook(intent.asks_fence_hook)
         case ConnectorsToStop():
@@ -96,30 +99,39 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], o
         return []
     returned = max((n for n, entry in enumerate(ordered, 1) if facts_in([entry], SourceReturned)), default=0)
     since = ordered[returned:]
-    removed, added = removed_acl_entries(since), added_acl_entries(since, source)
+    opening, fence = opening_change(since), fence_change(since, source)
     hooks = dict.fromkeys(intent.asks_fence_hook for intent in facts_in(since, FenceHookToAsk))
     names = _parts_to_resume(since, parts, only_asked)
     return [
-        *([CloseTarget(removed)] if removed else []),
-        *([RemoveFence(added, source)] if added else []),
+        *([CloseTarget(opening)] if opening else []),
+        *([RemoveFence(fence, source)] if fence else []),
         *map(LiftFenceHook, hooks),
         *([ResumeReplication(names)] if names else []),
     ]
 
 
-def removed_acl_entries(entries: Iterable[Line]) -> tuple[AclEntry, ...]:
-    """Return the target's DENY entries that the procedure removed or meant to remove, each once."""
-    return tuple(dict.fromkeys(acl for intent in facts_in(entries, TargetToOpen) for acl in intent.removes_acl_entries))
+def opening_change(entries: Iterable[Line]) -> AclChange:
+    """Return what the procedure changed, or meant to change, in the target's ACL entries to open the target."""
+    intents = facts_in(entries, TargetToOpen)
+    return AclChange(
+        adds=tuple(dict.fromkeys(acl for intent in intents for acl in intent.adds_acl_entries or ())),
+        removes=tuple(dict.fromkeys(acl for intent in intents for acl in intent.removes_acl_entries)),
+    )
 
 
-def added_acl_entries(entries: Iterable[Line], cluster: str) -> tuple[AclEntry, ...]:
-    """Return ACL entries that the procedure, or the watcher for it, added or meant to add to a cluster, each once.
+def fence_change(entries: Iterable[Line], cluster: str) -> AclChange:
+    """Return what the procedure, or the watcher for it, changed or meant to change on a cluster as a fence.
 
     An intent of an older version names no cluster: the cluster is then the source, because older versions added ACL
     entries to no other cluster.
     """
-    intents = [intent for intent in facts_in(entries, AclEntriesToAdd) if intent.cluster in (None, cluster)]
-    return tuple(dict.fromkeys(acl for intent in intents for acl in intent.adds_acl_entries))
+    ordered = list(entries)
+    added = [intent for intent in facts_in(ordered, AclEntriesToAdd) if intent.cluster in (None, cluster)]
+    replaced = [intent for intent in facts_in(ordered, GrantsToReplace) if intent.cluster == cluster]
+    return AclChange(
+        adds=tuple(dict.fromkeys(acl for intent in added for acl in intent.adds_acl_entries)),
+        removes=tuple(dict.fromkeys(acl for intent in replaced for acl in intent.replaces_acl_entries)),
+    )
 
 
 def _parts_to_resume(entries: Collection[Line], parts: Collection[str], only_asked: bool) -> tuple[str, ...]:

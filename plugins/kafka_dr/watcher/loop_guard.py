@@ -72,7 +72,7 @@ def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any
 
 def moving_entries(journal: Journal) -> list[JournalEntry]:
     """Return the journal entries of all procedures that state how clients were moved, in the journal's order."""
-    return sorted((entry for step in MOVING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)
+    return journal.entries_of_steps(MOVING)
 
 
 def circling_flows(topology: Any) -> list[Flow]:

@@ -16,7 +16,7 @@ import yaml
 from airflow.api_fastapi.core_api.security import get_user
 from airflow.sdk.exceptions import AirflowFailException
 from fastapi.testclient import TestClient
-from kafka_dr.actions.clients import removed_entries
+from kafka_dr.actions.clients import begun_opening
 from kafka_dr.actions.fencing.acl_fence import added_entries
 from kafka_dr.actions.loss.takeover import ProvenFacts, read_proven_facts
 from kafka_dr.actions.restore import committed_by, snapshot_of, undone_procedure
@@ -253,7 +253,7 @@ def test_what_a_return_puts_back_is_read(fixture: Fixture) -> None:
     fixture.load(fixture.rows)
     procedure = fixture.procedure(fixture.id)
     figures = {step["id"]: step["figures"] for step in fixture.evidence["steps"]}
-    added, removed = added_entries(procedure), removed_entries(procedure)
+    added, removed = added_entries(procedure), begun_opening(procedure).removes
     lifted = figures.get(Step.RETURN_TO_SOURCE, {}).get("acl_entries_lifted", len(added))
     opened = figures.get(Step.OPEN_TARGET, {}).get("acl_entries_removed", len(removed))
     assert (len(added), len(removed)) == (lifted, opened)

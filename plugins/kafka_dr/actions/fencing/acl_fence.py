@@ -2,55 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_dr.actions.fencing.rules import source_rules
-from kafka_dr.domain.fencing.fence import FenceScope, fence_entries, still_allowed
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.actions.fencing.rules import READ_AGAIN_SECONDS, source_rules, wait_until_applied
+from kafka_dr.domain.fencing.fence import FenceScope, fence_changes, still_allowed
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import FenceNotProven
+from kafka_dr.errors import FenceNotProven, NotReady
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.record_writer import WriteRefused, WriteResult
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused, WriteResult
 from kafka_dr.procedure.authority import acting_under, record_fact
-from kafka_dr.procedure.entries import AclEntriesToAdd
+from kafka_dr.procedure.entries import AclEntriesToAdd, GrantsToReplace
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
-from kafka_dr.procedure.undo import added_acl_entries
+from kafka_dr.procedure.undo import fence_change
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry
 
 
 def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
-    """Add the DENY entries of the scope that are missing on the source, and read the ACLs back.
+    """Change the source's ACL entries so that they refuse the scope to clients, and read the entries back.
+
+    ALLOW entries for User:* are removed last, when all brokers have the entries that replace them: a process that is
+    killed in between leaves the source open to clients, and never refuses MirrorMaker 2.
 
     Returns:
         All ACL entries that this procedure has added on the source; [] if the source has no authorizer.
 
     Raises:
-        FenceNotProven: by the ACLs read back, a client still has a right of the scope.
+        FenceNotProven: by the ACLs read back, a client still has a right of the scope after `fence_seconds`.
     """
     rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
     if not rules.authorizer:
         return []
-    missing = fence_entries(rules, scope, exempt)
+    changes = fence_changes(rules, scope, exempt, _names_on_source(procedure, scope))
     # The probe's ACL entries last, because brokers apply metadata in order: one that refuses the probe refuses clients.
-    missing.sort(key=lambda entry: entry.name == PROBE_TOPIC)
-    if missing:
-        intent = AclEntriesToAdd(cluster=procedure.request.source, adds_acl_entries=missing)
-        record_fact(procedure.authority, step, intent)
-        with acting_under(procedure.authority, lambda: procedure.systems.source_acls.remove(missing)):
-            procedure.systems.source_acls.add(missing)
-    still_open = still_allowed(source_rules(procedure), scope, exempt)
-    if still_open:
-        raise FenceNotProven(
-            "Clients may still act on the source",
-            f"on {procedure.request.source}: {first_few(still_open)}",
-            "Switchback added the DENY entries of the fence, and these principals still have rights. List the ACL"
-            f" entries of these principals on {procedure.request.source}. Find out which user or program adds rights or"
-            " removes DENY entries; then start a new run.",
-        )
+    added = sorted(changes.added, key=lambda entry: entry.name == PROBE_TOPIC)
+    if changes.replaced:
+        of_clients = [entry for entry in added if entry.name != PROBE_TOPIC]
+        _add_entries(procedure, step, of_clients)
+        _replace_grants(procedure, step, AclChange(tuple(of_clients), changes.replaced))
+        added = added[len(of_clients) :]
+    _add_entries(procedure, step, added)
+    _require_fenced(procedure, scope, exempt)
     return added_entries(procedure)
+
+
+def _names_on_source(procedure: Run, scope: FenceScope) -> Collection[str]:
+    """Return the names of all topics, or of all groups, on the source."""
+    source = procedure.systems.source
+    return source.topics() if scope.resource_type == "topic" else source.groups()
+
+
+def _add_entries(procedure: Run, step: str, entries: list[AclEntry]) -> None:
+    if not entries:
+        return
+    record_fact(procedure.authority, step, AclEntriesToAdd(cluster=procedure.request.source, adds_acl_entries=entries))
+    with acting_under(procedure.authority, lambda: procedure.systems.source_acls.remove(entries)):
+        procedure.systems.source_acls.add(entries)
+
+
+def _replace_grants(procedure: Run, step: str, change: AclChange) -> None:
+    """Remove ALLOW entries for User:* when the entries that replace them, which were just added, are read back."""
+    source, acls, grants = procedure.request.source, procedure.systems.source_acls, change.removes
+    unapplied = wait_until_applied(procedure, acls, AclChange(change.adds))
+    if unapplied:
+        raise FenceNotProven(
+            "The entries that replace ALLOW entries for User:* are not on every broker",
+            f"on {source}: {first_few(unapplied)}",
+            f"No ALLOW entry was removed: clients may still write on {source}. Find out in the brokers' logs why these"
+            " brokers lag behind the cluster's metadata, or which user or program removes the entries; then start a"
+            " new run.",
+        )
+    record_fact(procedure.authority, step, GrantsToReplace(cluster=source, replaces_acl_entries=grants))
+    with acting_under(procedure.authority, lambda: acls.add(grants)):
+        acls.remove(grants)
+
+
+def _require_fenced(procedure: Run, scope: FenceScope, exempt: frozenset[str]) -> None:
+    """Wait until the ACLs give no client the scope; raise FenceNotProven after `fence_seconds`."""
+    ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
+    while still_open := still_allowed(source_rules(procedure), scope, exempt):
+        if time.monotonic() >= ends_at:
+            raise FenceNotProven(
+                "Clients may still act on the source",
+                f"on {procedure.request.source}: {first_few(still_open)}",
+                "Switchback added the DENY entries of the fence, and these principals still have rights. List the ACL"
+                f" entries of these principals on {procedure.request.source}. Find out which user or program adds"
+                " rights or removes DENY entries; then start a new run.",
+            )
+        time.sleep(READ_AGAIN_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -109,9 +152,38 @@ def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
     )
 
 
+def refuse_probe_without_rights(procedure: Run) -> None:
+    """Refuse unless every broker of the source lets the probe write: only then does a later refusal prove a fence.
+
+    Nothing is checked without a probe or an authorizer, or if this procedure has begun to fence the source.
+
+    Raises:
+        NotReady: a broker refuses the probe's write, or the write fails.
+        FenceNotProven: a broker leads no partition of the probe's topic.
+    """
+    if procedure.progress.facts(AclEntriesToAdd):
+        return
+    source, ends_at = procedure.request.source, time.monotonic() + procedure.request.deadlines.fence_seconds
+    while failing := [
+        (broker, answer)
+        for broker, answer in (probe_answers(procedure) or {}).items()
+        if not isinstance(answer, WriteAccepted)
+    ]:
+        # A topic that was just made, or a broker that just started, accepts writes after a moment.
+        if any(refused_by_rights(answer) for _, answer in failing) or time.monotonic() >= ends_at:
+            raise NotReady(
+                "The probe cannot write on the source, although the source is not fenced",
+                f"on {source}: {first_few([f'broker {broker}: {answer}' for broker, answer in failing])}",
+                "Clients are not fenced. If this probe's write is refused behind the fence, that proves no fence. Give"
+                f" the probe's principal WRITE and DESCRIBE on the topic {PROBE_TOPIC} of {source}, or correct the"
+                " error that a broker gives; then start a new run.",
+            )
+        time.sleep(READ_AGAIN_SECONDS)
+
+
 def added_entries(procedure: Run) -> list[AclEntry]:
     """Return the ACL entries that this procedure, or the watcher on its behalf, intended to add on the source."""
-    return list(added_acl_entries(procedure.progress.entries(Entry.INTENT), procedure.request.source))
+    return list(fence_change(procedure.progress.entries(Entry.INTENT), procedure.request.source).adds)
 
 
 def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
@@ -158,6 +230,8 @@ def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
 def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: Any) -> None:
     """Create the probe's topic with one partition on each broker.
 
+    `min.insync.replicas` is 1, because a broker with a larger default refuses writes to a single replica.
+
     Args:
         brokers: ids of the cluster's brokers.
         limits: further arguments of `create_topic`, such as its timeout.
@@ -166,6 +240,6 @@ def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: An
         PROBE_TOPIC,
         len(brokers),
         assignment=[[broker] for broker in brokers],
-        configs={"retention.ms": "3600000"},
+        configs={"retention.ms": "3600000", "min.insync.replicas": "1"},
         **limits,
     )

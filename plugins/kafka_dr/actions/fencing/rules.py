@@ -1,10 +1,16 @@
-"""Read the current ACL rules of source and target."""
+"""Read the current ACL rules of source and target, and wait until changed ACL entries are read back."""
 
 from __future__ import annotations
 
-from kafka_dr.domain.kafka_model.acl import AclRules
+import time
+
+from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedure.standing_fence import FENCING, standing_fence
+
+#: How often ACL entries are read back, in seconds: brokers apply a change one after the other.
+READ_AGAIN_SECONDS = 0.2
 
 
 def source_rules(procedure: Run) -> AclRules:
@@ -17,7 +23,21 @@ def target_rules(procedure: Run) -> AclRules:
     return _rules(procedure, procedure.systems.target_acls, procedure.request.target)
 
 
+def standing_change(procedure: Run, cluster: str) -> AclChange:
+    """Return what fences have changed in a cluster's ACL entries, and no procedure has reverted, by the journal."""
+    return standing_fence(procedure.journal.entries_of_steps(FENCING), cluster)
+
+
 def _rules(procedure: Run, acls: ClusterAcls, alias: str) -> AclRules:
     if not acls.authorizer_enabled():
         return AclRules(frozenset(), authorizer=False)
-    return AclRules(acls.entries(), allow_everyone=procedure.topology.cluster(alias).allow_everyone_if_no_acl_found)
+    cluster = procedure.topology.cluster(alias)
+    return AclRules(acls.entries(), frozenset(cluster.super_users), cluster.allow_everyone_if_no_acl_found)
+
+
+def wait_until_applied(procedure: Run, acls: ClusterAcls, change: AclChange) -> list[str]:
+    """Wait up to `fence_seconds` until a cluster has applied a change; return what it has not applied, as text."""
+    ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
+    while (unapplied := change.list_unapplied(acls.entries())) and time.monotonic() < ends_at:
+        time.sleep(READ_AGAIN_SECONDS)
+    return unapplied

@@ -9,10 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from kafka_dr.actions.clients import opening_of
 from kafka_dr.actions.fencing.rules import target_rules
 from kafka_dr.actions.loss.last_known_state import LastKnown
 from kafka_dr.actions.old_source.armed_fence import expected_fence_method
-from kafka_dr.domain.fencing.fence import FenceScope, client_principals, opening_entries
+from kafka_dr.domain.fencing.fence import FenceScope, client_principals
+from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan, SourceLastSeen
 from kafka_dr.domain.plain_text import count_of
 from kafka_dr.procedure.entries import SourceConfirmedLost
@@ -55,6 +57,7 @@ def plan_of(
         continues: the plan's section on the planned run that this run continues; None if it continues none.
     """
     confirmed = procedure.progress.require(SourceConfirmedLost)
+    opening = opening_without_source(procedure, last_known.topics, last_known.positions["group"].unique())
     window = f"{count_of(confirmed.verdict.rounds, 'round')} in {confirmed.window_seconds:.0f} s"
     return LossPlan(
         procedure_id=procedure.id,
@@ -68,10 +71,8 @@ def plan_of(
             (topic, name, count, topic_id) for topic, (name, count, topic_id) in sorted(last_known.topics.items())
         ),
         groups=groups_of(procedure, last_known, ahead),
-        opening=tuple(
-            str(entry)
-            for entry in opening_without_source(procedure, last_known.topics, last_known.positions["group"].unique())
-        ),
+        opening=tuple(map(str, opening.removes)),
+        opening_adds=tuple(map(str, opening.adds)),
         deadlines=procedure.request.deadlines.model_dump(),
         confirmed={
             "state": confirmed.state,
@@ -134,13 +135,11 @@ def groups_of(procedure: Run, last_known: LastKnown, ahead: pd.DataFrame) -> tup
     )
 
 
-def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> list[Any]:
-    """Return the target's DENY entries that take rights away from clients that have these rights by ALLOW entries.
+def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> AclChange:
+    """Return the change that opens the target to clients with ALLOW entries on the target.
 
-    The rights are to write to these topics, and to read as members of these groups.
+    The clients' rights are to write to these topics, and to read as members of these groups.
     """
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     scopes = (FenceScope.writes(topics), FenceScope.group_reads(groups))
-    return [
-        entry for scope in scopes for entry in opening_entries(rules, scope, client_principals(rules, scope, exempt))
-    ]
+    return opening_of(procedure, rules, [(scope, client_principals(rules, scope, exempt)) for scope in scopes])

@@ -79,4 +79,4 @@ def telling_entries(journal: Journal) -> list[JournalEntry]:
     """Return the journal entries of all procedures that arm, set or lift armed fences, in the journal's order."""
     if not journal.entries(step=Step.FENCE_SOURCE):
         return []
-    return sorted((entry for step in TELLING for entry in journal.entries(step=step)), key=lambda entry: entry.sequence)
+    return journal.entries_of_steps(TELLING)

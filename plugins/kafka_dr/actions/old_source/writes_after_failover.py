@@ -11,11 +11,12 @@ from collections.abc import Iterable
 import pandas as pd
 
 from kafka_dr.actions.fencing.open_transactions import transaction_tool
-from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.fencing.rules import source_rules, standing_change
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.fencing.armed_fence import accepted_ranges, shrunk_logs
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
+from kafka_dr.domain.kafka_model.acl import ANY_PRINCIPAL
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, Contradiction, FenceNotProven, SystemUnavailable
@@ -71,9 +72,10 @@ def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
     """
     if not topics:
         return []
-    rules = source_rules(procedure)
+    fence = standing_change(procedure, procedure.request.source)
+    rules = source_rules(procedure).without_entries(fence.adds).with_entries(fence.removes)
     writers = client_principals(rules, FenceScope.writes(topics), procedure.exempt(procedure.request.source))
-    return sorted(writers | ({_EVERY_PRINCIPAL} if rules.allow_everyone else set()))
+    return sorted((writers - {ANY_PRINCIPAL}) | {_EVERY_PRINCIPAL} if rules.allow_everyone else writers)
 
 
 def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | None:

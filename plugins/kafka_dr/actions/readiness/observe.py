@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from kafka_dr.actions.concurrently import run_concurrently
-from kafka_dr.actions.fencing.rules import source_rules, target_rules
+from kafka_dr.actions.fencing.rules import source_rules, standing_change, target_rules
 from kafka_dr.actions.groups.selected import group_views, held_in_scope
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
 from kafka_dr.config.settings import Flow
@@ -74,6 +74,7 @@ def observe_pair(
         naming_policy=procedure.topology.naming.policy,
         naming_separator=procedure.topology.naming.separator,
         has_drain_hook=procedure.systems.drain is not None,
+        target_fence=standing_change(procedure, procedure.request.target),
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
     )
 

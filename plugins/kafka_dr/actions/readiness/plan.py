@@ -8,9 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from kafka_dr.actions.clients import opening_of
 from kafka_dr.actions.groups.at_rest import READ_AGAIN_UP_TO
 from kafka_dr.actions.scope.position_frames import rank_names, with_partition_column
-from kafka_dr.domain.fencing.fence import FenceScope, client_principals, opening_entries
+from kafka_dr.domain.fencing.fence import FenceScope, client_principals
+from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.plan import GroupForecast, expected_classes, unknown_groups
@@ -64,16 +66,12 @@ def refuse_unknown_groups(procedure: Run, observation: Observation) -> None:
         )
 
 
-def target_opening(observation: Observation) -> list[Any]:
-    """Return the DENY entries that open_target will remove on the target, for clients with rights on the source."""
+def target_opening(procedure: Run, observation: Observation) -> AclChange:
+    """Return the change by which open_target opens the target to clients with rights on the source."""
     exempt = observation.exempt[observation.source.alias]
-    return [
-        entry
-        for scope in (FenceScope.writes(observation.scope), FenceScope.group_reads(observation.groups))
-        for entry in opening_entries(
-            observation.target.rules, scope, client_principals(observation.source.rules, scope, exempt)
-        )
-    ]
+    scopes = (FenceScope.writes(observation.scope), FenceScope.group_reads(observation.groups))
+    principals = [(scope, client_principals(observation.source.rules, scope, exempt)) for scope in scopes]
+    return opening_of(procedure, observation.target.rules, principals)
 
 
 def lag_of(observation: Observation) -> int:

@@ -1,29 +1,43 @@
 """Which ACL entries fence clients from a cluster, and which open the cluster to clients.
 
 `exempt` are the principals that a fence leaves alone: MirrorMaker 2's, the orchestrator's and the exempt principals of
-the topology. All other principals are clients.
+the topology. All other principals are clients. DENY beats ALLOW, so no ALLOW entry helps an exempt principal beside a
+DENY entry for User:*.
 
 Invariants
-1. No DENY entry names MirrorMaker 2, the orchestrator or an exempt principal. Against an ALLOW entry for User:*, DENY
-   entries for User:* are added, one for each fenced topic: never one that covers MirrorMaker 2's internal topics.
-2. A fence takes away no right but its own operation. If everyone may use a topic because it has no ACL entry, the fence
-   also adds ALLOW entries for everyone: with a DENY as the topic's only ACL entry, no client could read the topic.
-3. A fence lists only ACL entries that the cluster lacks; therefore lifting it restores the earlier ACL entries exactly.
+1. A fence changes one answer of the authorizer only: whether a client may do the scope's operation on the scope's
+   names. Exempt principals keep every right, and every principal keeps all other operations and names; but names that
+   are created while ALLOW entries for User:* are replaced refuse clients.
+2. A fence adds only ACL entries that the cluster lacks, and removes only ALLOW entries for User:*; so lifting the fence
+   restores the earlier ACL entries exactly.
+3. Every entry that a fence adds to refuse an operation is literal on a name of the scope.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from kafka_dr.domain.kafka_model.acl import ANY_HOST, ANY_PRINCIPAL, AclEntry, AclRules
+from kafka_dr.domain.kafka_model.acl import (
+    ANY_HOST,
+    ANY_PRINCIPAL,
+    AclEntry,
+    AclRules,
+    ResourceNames,
+    implied_by,
+)
 
 #: Stands for any principal that no ACL entry names.
 ANYONE = "User:anyone"
+#: The principal of connections without a login.
+ANONYMOUS = "User:ANONYMOUS"
 
-_STILL_ALLOWED_TO_EVERYONE = {
-    "topic": ("read", "create", "delete", "alter", "describe", "alter_configs", "describe_configs"),
-    "group": ("delete", "describe"),
+#: All operations on a type of resource.
+_OPERATIONS = {
+    "topic": ("read", "write", "create", "delete", "alter", "describe", "alter_configs", "describe_configs"),
+    "group": ("read", "delete", "describe", "alter_configs", "describe_configs"),
 }
 
 
@@ -45,61 +59,149 @@ class FenceScope:
         """Return the scope of a fence that denies joining these groups and committing positions for them."""
         return cls("group", "read", frozenset(groups))
 
+    @property
+    def other_operations(self) -> tuple[str, ...]:
+        """All operations on the resource type but the one that the fence denies."""
+        return tuple(operation for operation in _OPERATIONS[self.resource_type] if operation != self.operation)
 
-def granting_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[AclEntry]:
-    """Return the ALLOW entries that give clients the scope's operation on at least one of its names, sorted.
+
+class FenceMode(StrEnum):
+    """How the use of a name is refused to clients; the values stand in plans."""
+
+    #: Every exempt principal is a super user, whom no entry binds: a DENY entry for User:* refuses all others.
+    DENY_EVERYONE = "denied to everyone but super users"
+    #: Named principals have the right: a DENY entry for each of them.
+    DENY_CLIENTS = "denied to each client by name"
+    #: No entry covers the name, and the brokers then allow everything: the first ALLOW entry ends that.
+    FIRST_ENTRY = "allowed to exempt principals only, by the first ACL entries"
+    #: ALLOW entries for User:* give the right: entries for everything else take their place.
+    REPLACE_GRANTS = "taken from everyone, by replacing ALLOW entries for User:*"
+
+
+@dataclass(frozen=True)
+class FenceChanges:
+    """The ACL changes that fence a scope.
+
+    Attributes:
+        added: entries to add, which the cluster lacks; all entries of one resource stand together.
+        replaced: ALLOW entries for User:* to remove as soon as every broker has applied `added`.
+        modes: number of the scope's names by mode; a name may need two modes.
+    """
+
+    added: tuple[AclEntry, ...] = ()
+    replaced: tuple[AclEntry, ...] = ()
+    modes: Mapping[FenceMode, int] = field(default_factory=dict)
+
+
+def count_modes(fences: Iterable[FenceChanges]) -> dict[str, int]:
+    """Return mode -> number of names in several fences."""
+    counted: Counter[str] = Counter()
+    for fence in fences:
+        counted.update({mode.value: count for mode, count in fence.modes.items()})
+    return dict(sorted(counted.items()))
+
+
+def fence_changes(
+    rules: AclRules, scope: FenceScope, exempt: frozenset[str], existing: Collection[str] = ()
+) -> FenceChanges:
+    """Return the ACL changes after which no client may do the scope's operation on the scope's names.
+
+    If every exempt principal is a super user, whom no entry binds, one DENY entry for User:* fences a name. Otherwise
+    each name is fenced by what now lets clients use it: no entry at all, entries for User:*, or entries for named
+    principals.
+
+    Args:
+        existing: names of all resources of the scope's type on the cluster. On those outside the scope everyone keeps
+            the operation when ALLOW entries for User:* are replaced.
+    """
+    if not rules.authorizer or not scope.names:
+        return FenceChanges()
+    unlisted = rules.rights(scope.operation, scope.resource_type, scope.names).names_without_entry()
+    unlisted = unlisted if rules.allow_everyone else []
+    spared = sorted(exempt - rules.super_users)
+    if not spared:
+        denied = [_deny(scope, name, ANY_PRINCIPAL) for name in sorted(scope.names)]
+        added = _lacking(rules, [*_other_operations(scope, unlisted), *denied])
+        return FenceChanges(added, modes={FenceMode.DENY_EVERYONE: len(denied)})
+    replaced = _grants_to_everyone(rules, scope)
+    added = _lacking(
+        rules,
+        [
+            *_other_operations(scope, unlisted),
+            *(_allow(scope, name, principal) for name in unlisted for principal in spared),
+            *(entry for grant in replaced for entry in _replacements(grant, scope, spared, existing)),
+        ],
+    )
+    narrowed = rules.with_entries(added).without_entries(replaced)
+    rights = narrowed.rights(scope.operation, scope.resource_type, scope.names)
+    clients = rights.granted_principals() - exempt - rules.super_users - {ANY_PRINCIPAL}
+    denied = [_deny(scope, name, client) for client in sorted(clients) for name in rights.names_allowed(client)]
+    named = {
+        FenceMode.DENY_CLIENTS: len({entry.name for entry in denied}),
+        FenceMode.FIRST_ENTRY: len(unlisted),
+        FenceMode.REPLACE_GRANTS: len({name for grant in replaced for name in scope.names if grant.covers(name)}),
+    }
+    modes = {mode: count for mode, count in named.items() if count}
+    return FenceChanges(_lacking(rules, [*added, *denied]), tuple(replaced), modes)
+
+
+def client_principals(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> frozenset[str]:
+    """Return the clients' principals that an ALLOW entry gives the scope's operation on at least one of its names.
+
+    User:* is among them if everyone may use a name because no entry covers the name.
 
     Args:
         exempt: principals that are no clients, such as MirrorMaker 2's and the orchestrator's.
     """
+    rights = rules.rights(scope.operation, scope.resource_type, scope.names)
+    everyone = {ANY_PRINCIPAL} if rules.allow_everyone and rights.names_without_entry() else set()
+    return (rights.granted_principals() | everyone) - exempt - rules.super_users
+
+
+def _grants_to_everyone(rules: AclRules, scope: FenceScope) -> list[AclEntry]:
+    """Return the ALLOW entries for User:* that give the scope's operation on at least one of its names, sorted."""
+    names = ResourceNames(scope.names)
     return sorted(
         e
         for e in rules.entries
-        if e.permission == "allow"
-        and e.resource_type == scope.resource_type
+        if (e.permission, e.resource_type, e.principal) == ("allow", scope.resource_type, ANY_PRINCIPAL)
         and e.operation in (scope.operation, "all")
-        and e.principal not in exempt | rules.super_users
-        and any(e.covers(name) for name in scope.names)
+        and names.covered_by(e)
     )
 
 
-def client_principals(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> frozenset[str]:
-    """Return the clients' principals that an ALLOW entry gives the scope's operation on at least one of its names."""
-    return frozenset(e.principal for e in granting_entries(rules, scope, exempt))
+def _replacements(
+    grant: AclEntry, scope: FenceScope, spared: Iterable[str], existing: Iterable[str]
+) -> Iterator[AclEntry]:
+    """Yield the ALLOW entries that keep all that an entry for User:* gave, but the operation on the scope's names."""
+    for operation in implied_by(grant.operation, scope.other_operations):
+        yield replace(grant, operation=operation)
+    for principal in spared:
+        yield replace(grant, operation=scope.operation, principal=principal)
+    for name in sorted(set(existing) - scope.names):
+        if grant.covers(name):
+            yield replace(grant, operation=scope.operation, name=name, pattern="literal")
 
 
-def fence_entries(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) -> list[AclEntry]:
-    """Return the ACL entries that the cluster lacks to refuse the scope's operation to every client."""
-    entries = [deny for grant in granting_entries(rules, scope, exempt) for deny in _denying_entries(grant, scope)]
-    if rules.allow_everyone:
-        entries += [
-            e
-            for name in sorted(scope.names)
-            if not rules.found_any(scope.resource_type, name)
-            for e in _entries_without_acl(scope, name)
-        ]
-    return [e for e in dict.fromkeys(entries) if e not in rules.entries]
+def _other_operations(scope: FenceScope, names: Iterable[str]) -> Iterator[AclEntry]:
+    """Yield entries that let everyone go on with all operations but the scope's on names without any entry."""
+    for name in names:
+        for operation in scope.other_operations:
+            yield AclEntry(scope.resource_type, name, "literal", ANY_PRINCIPAL, ANY_HOST, operation, "allow")
 
 
-def _denying_entries(grant: AclEntry, scope: FenceScope) -> Iterator[AclEntry]:
-    """Yield the DENY entries against one ALLOW entry.
-
-    Against an ALLOW entry for User:* each DENY entry covers one name, so that MirrorMaker 2's topics stay writable.
-    """
-    if grant.principal == ANY_PRINCIPAL:
-        yield from (_deny(scope, name, "literal", ANY_PRINCIPAL) for name in sorted(scope.names) if grant.covers(name))
-    else:
-        yield _deny(scope, grant.name, grant.pattern, grant.principal)
+def _lacking(rules: AclRules, entries: Iterable[AclEntry]) -> tuple[AclEntry, ...]:
+    """Return the entries that the cluster lacks, each once, those of one resource together."""
+    ordered = sorted(dict.fromkeys(entries), key=lambda e: (e.name, e.pattern))
+    return tuple(e for e in ordered if e not in rules.entries)
 
 
-def _entries_without_acl(scope: FenceScope, name: str) -> Iterator[AclEntry]:
-    for operation in _STILL_ALLOWED_TO_EVERYONE.get(scope.resource_type, ()):
-        yield AclEntry(scope.resource_type, name, "literal", ANY_PRINCIPAL, "*", operation, "allow")
-    yield _deny(scope, name, "literal", ANY_PRINCIPAL)
+def _allow(scope: FenceScope, name: str, principal: str) -> AclEntry:
+    return AclEntry(scope.resource_type, name, "literal", principal, ANY_HOST, scope.operation, "allow")
 
 
-def _deny(scope: FenceScope, name: str, pattern: str, principal: str) -> AclEntry:
-    return AclEntry(scope.resource_type, name, pattern, principal, "*", scope.operation, "deny")
+def _deny(scope: FenceScope, name: str, principal: str) -> AclEntry:
+    return AclEntry(scope.resource_type, name, "literal", principal, ANY_HOST, scope.operation, "deny")
 
 
 def opening_entries(rules: AclRules, scope: FenceScope, principals: frozenset[str]) -> list[AclEntry]:
@@ -107,15 +209,14 @@ def opening_entries(rules: AclRules, scope: FenceScope, principals: frozenset[st
 
     DENY entries against a single host are not returned, because no fence adds such entries.
     """
+    names = ResourceNames(scope.names)
     return sorted(
         e
         for e in rules.entries
-        if e.permission == "deny"
-        and e.host == ANY_HOST
-        and e.resource_type == scope.resource_type
+        if (e.permission, e.host, e.resource_type) == ("deny", ANY_HOST, scope.resource_type)
         and e.operation == scope.operation
         and (e.principal in principals or e.principal == ANY_PRINCIPAL)
-        and any(e.covers(name) for name in scope.names)
+        and names.covered_by(e)
     )
 
 
@@ -123,22 +224,13 @@ def still_allowed(rules: AclRules, scope: FenceScope, exempt: frozenset[str]) ->
     """Return which clients may still do the scope's operation, as `principal: name`; empty if all are fenced."""
     if not rules.authorizer:
         return [f"anyone: {name}" for name in sorted(scope.names)]
-    suspects = {e.principal for e in rules.entries if e.permission == "allow"} - exempt - rules.super_users
-    probes = sorted((suspects - {ANY_PRINCIPAL}) | {ANYONE})
-    return [
-        f"{p}: {n}"
-        for p in probes
-        for n in sorted(scope.names)
-        if rules.may(p, scope.operation, scope.resource_type, n)
-    ]
+    rights = rules.rights(scope.operation, scope.resource_type, scope.names)
+    clients = (rights.granted_principals() - exempt - rules.super_users - {ANY_PRINCIPAL}) | {ANYONE}
+    return [f"{client}: {name}" for client in sorted(clients) for name in rights.names_allowed(client)]
 
 
 def refused_to_clients(rules: AclRules, scope: FenceScope, principals: frozenset[str]) -> list[str]:
     """Return which clients may not do the scope's operation, as `principal: name`; empty if all may on every name."""
+    rights = rules.rights(scope.operation, scope.resource_type, scope.names)
     clients = (principals - {ANY_PRINCIPAL}) | ({ANYONE} if ANY_PRINCIPAL in principals else set())
-    return [
-        f"{p}: {n}"
-        for p in sorted(clients)
-        for n in sorted(scope.names)
-        if not rules.may(p, scope.operation, scope.resource_type, n)
-    ]
+    return [f"{client}: {name}" for client in sorted(clients) for name in rights.names_refused(client)]

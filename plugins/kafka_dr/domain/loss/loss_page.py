@@ -9,7 +9,7 @@ from typing import Any
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_HOOK
 from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, SourceLastSeen, offset_text
 from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment
-from kafka_dr.domain.readiness.plan import cool_down_told, table_cell
+from kafka_dr.domain.readiness.plan import cool_down_told, opening_lines, table_cell
 
 #: Shorter spans, in seconds, are printed in seconds; others in minutes and hours.
 _SECONDS_BELOW = 120
@@ -52,6 +52,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *_group_table(plan["groups"]),
             "",
             *_deleted_topics(plan),
+            *opening_lines(plan),
             "What cannot be proven:" if plan["unproven"] else "What cannot be proven: nothing.",
             *[f"- {table_cell(note)}" for note in plan["unproven"]],
             "",

@@ -60,6 +60,8 @@ class LossPlan:
     Attributes:
         topics: per topic: source name, name on the target, number of partitions, last observed topic id on the source.
         opening: ACL entries that will be removed on the target, as text.
+        opening_adds: ALLOW entries for User:*, which an earlier fence replaced, that will be added on the target, as
+            text.
         confirmed: how the source was confirmed to be lost, or the override's reason; and how the source will be
             fenced.
         inventory: the figures of the loss assessment, including the assessment's digest.
@@ -95,6 +97,7 @@ class LossPlan:
     seen: Mapping[str, Any] = field(default_factory=lambda: asdict(SourceLastSeen(False)))
     rereads: Mapping[str, Any] | None = None
     cool_down: Mapping[str, Any] | None = None
+    opening_adds: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""

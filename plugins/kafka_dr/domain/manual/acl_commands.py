@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from shlex import quote
+from typing import NamedTuple
 
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
 from kafka_dr.domain.manual.context import ToolAccess
 from kafka_dr.errors import BadInput
 
@@ -37,39 +37,54 @@ def entry_of(text: str) -> AclEntry:
     return AclEntry(kind, ast.literal_eval(name), pattern, principal, host, operation, permission)
 
 
+def change_commands(place: ToolAccess, change: AclChange) -> list[str]:
+    """Return commands that make a change of ACL entries on the cluster `place`: first the additions."""
+    return [*acl_commands(place, "add", change.adds), *acl_commands(place, "remove", change.removes)]
+
+
 def acl_commands(place: ToolAccess, verb: str, entries: Iterable[AclEntry]) -> list[str]:
     """Return commands that add or remove (`verb`) exactly these ACL entries on the cluster `place`.
 
     ALLOW entries are added first and removed last, because a topic without any ACL entry may be open to everyone, and
-    the topic's first ACL entry closes the topic to every principal that no ALLOW entry names.
+    the topic's first ACL entry closes the topic to every principal that no ALLOW entry names. For the same reason one
+    command has all operations of a principal on a resource.
     """
-    ordered = sorted(set(entries), key=lambda e: ((e.permission == "deny") == (verb == "add"), *kind_of(e), e.name))
-    commands = []
-    for _, alike in groupby(ordered, key=kind_of):
-        entries_alike = list(alike)
-        commands += [
-            _acl_command(place, verb, entries_alike[i : i + _NAMES_AT_ONCE])
-            for i in range(0, len(entries_alike), _NAMES_AT_ONCE)
-        ]
-    return commands
+    operations: dict[tuple[_Holder, str], list[str]] = {}
+    for entry in sorted(set(entries)):
+        holder = _Holder(entry.permission, entry.principal, entry.host, entry.resource_type, entry.pattern)
+        operations.setdefault((holder, entry.name), []).append(entry.operation)
+    names: dict[tuple[_Holder, tuple[str, ...]], list[str]] = {}
+    for (holder, name), of_name in operations.items():
+        names.setdefault((holder, tuple(of_name)), []).append(name)
+    ordered = sorted(names.items(), key=lambda item: ((item[0][0].permission == "deny") == (verb == "add"), item))
+    return [
+        _acl_command(place, verb, holder, of_names, alike[first : first + _NAMES_AT_ONCE])
+        for (holder, of_names), alike in ordered
+        for first in range(0, len(alike), _NAMES_AT_ONCE)
+    ]
 
 
-def kind_of(entry: AclEntry) -> tuple[str, ...]:
-    """Return the fields that ACL entries must have in common to fit into one command."""
-    return (entry.permission, entry.principal, entry.host, entry.operation, entry.resource_type, entry.pattern)
+class _Holder(NamedTuple):
+    """The fields that ACL entries must have in common to fit into one command."""
+
+    permission: str
+    principal: str
+    host: str
+    resource_type: str
+    pattern: str
 
 
-def _acl_command(place: ToolAccess, verb: str, entries: Sequence[AclEntry]) -> str:
-    first = entries[0]
-    operation = "".join(word.capitalize() for word in first.operation.split("_"))
-    names = (
+def _acl_command(place: ToolAccess, verb: str, holder: _Holder, operations: Sequence[str], names: Sequence[str]) -> str:
+    resources = (
         ["--cluster"]
-        if first.resource_type == "cluster"
-        else [f"{_FLAGS[first.resource_type]} {quote(e.name)}" for e in entries]
+        if holder.resource_type == "cluster"
+        else [f"{_FLAGS[holder.resource_type]} {quote(name)}" for name in names]
     )
     words = [
         place.tool("kafka-acls.sh"), f"--{verb}", *(["--force"] if verb == "remove" else []),
-        f"--{first.permission}-principal {quote(first.principal)}", f"--{first.permission}-host {quote(first.host)}",
-        f"--operation {operation}", f"--resource-pattern-type {first.pattern}", *names,
+        f"--{holder.permission}-principal {quote(holder.principal)}",
+        f"--{holder.permission}-host {quote(holder.host)}",
+        *(f"--operation {''.join(word.capitalize() for word in o.split('_'))}" for o in operations),
+        f"--resource-pattern-type {holder.pattern}", *resources,
     ]  # fmt: skip
     return " ".join(words)

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from shlex import quote
 
-from kafka_dr.domain.manual.acl_commands import acl_commands
+from kafka_dr.domain.manual.acl_commands import change_commands
 from kafka_dr.domain.manual.context import ManualContext, ManualStep, ToolAccess
 from kafka_dr.domain.manual.files import position_files
 from kafka_dr.procedures import PROCEDURES
@@ -95,28 +95,25 @@ _CURL_TIMEOUT = " --max-time 20"
 
 def _fence(context: ManualContext) -> ManualStep:
     drain_request = [tell_application(context, "drain")] if context.drain else []
-    topic_entries = [e for e in context.fence if e.resource_type == "topic"]
     says = ("Refuse clients' writes on the source. The source's log ends must be stable: `diff` prints nothing.",)
     return ManualStep(
         Step.FENCE_PRODUCERS,
         says,
         (
             *drain_request,
-            *acl_commands(context.source, "add", topic_entries),
+            *change_commands(context.source, context.fence.of_type("topic")),
             *_stable_ends(context.source, "source_partitions.txt", "cut_off.txt"),
         ),
     )
 
 
 def _drain(context: ManualContext) -> ManualStep:
-    group_entries = [e for e in context.fence if e.resource_type == "group"]
+    refuse_reads = change_commands(context.source, context.fence.of_type("group"))
     says = (
         "Stop the consumers, then refuse their reads on the source. The groups in groups.txt must have no members:",
     )
     list_members = f"{context.source.tool('kafka-consumer-groups.sh')} --describe --all-groups --members"
-    return ManualStep(
-        Step.DRAIN_CONSUMERS, says, (list_members, *acl_commands(context.source, "add", group_entries), list_members)
-    )
+    return ManualStep(Step.DRAIN_CONSUMERS, says, (list_members, *refuse_reads, list_members))
 
 
 def _wait_for_zero_lag(context: ManualContext) -> ManualStep:
@@ -239,10 +236,10 @@ def _open(context: ManualContext) -> ManualStep:
         ),
         *([log_ends(context.target, "target_partitions.txt", "now.txt"), "diff boundary.txt now.txt"]),
     ]
-    entries = context.removed if Step.OPEN_TARGET in context.begun_steps else context.opening
+    opening = context.opening_made if Step.OPEN_TARGET in context.begun_steps else context.opening
     begun = [] if Step.OPEN_TARGET in context.begun_steps else [*compare_ends, f"{context.mark} opening"]
     return ManualStep(
-        Step.OPEN_TARGET, says, (*begun, *acl_commands(context.target, "remove", entries), f"{context.mark} opened")
+        Step.OPEN_TARGET, says, (*begun, *change_commands(context.target, opening), f"{context.mark} opened")
     )
 
 

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import cast
 from urllib.parse import quote as in_url
 
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedures import PROCEDURES
 
@@ -70,9 +70,9 @@ class ManualContext:
         flow, reverse: the flow source->target, and the reverse flow (None without one). Either is None, too, if the
             source was declared lost and MirrorMaker 2 of this direction runs in dedicated mode.
         done, begun_steps: steps that have an outcome in the journal; steps that have an intent.
-        fence: ACL entries that the plan adds on the source.
-        opening: ACL entries that the plan removes on the target.
-        added, removed: ACL entries that were added on the source, and removed on the target; a rollback reverts both.
+        fence: change of the source's ACL entries that the plan names.
+        opening: change of the target's ACL entries that the plan names.
+        fence_made, opening_made: what of these two changes was made or begun; a rollback reverts both.
         stopped: connectors that a rollback resumes.
         positions: per position to commit: group, topic, partition and offset on the target; None if positions are not
             translated, or are unknown for the reason in the notes of commit_groups.
@@ -96,10 +96,10 @@ class ManualContext:
     reverse: ConnectorCommands | None
     done: frozenset[str]
     begun_steps: frozenset[str]
-    fence: tuple[AclEntry, ...]
-    opening: tuple[AclEntry, ...]
-    added: tuple[AclEntry, ...]
-    removed: tuple[AclEntry, ...]
+    fence: AclChange
+    opening: AclChange
+    fence_made: AclChange
+    opening_made: AclChange
     stopped: tuple[str, ...]
     positions: tuple[tuple[str, str, int, int], ...] | None
     seeds: Mapping[TopicPartition, int | None] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from shlex import quote
 
-from kafka_dr.domain.manual.acl_commands import acl_commands
+from kafka_dr.domain.manual.acl_commands import change_commands
 from kafka_dr.domain.manual.commands import READ_STOPPED, log_ends, post_to_hook, tell_application
 from kafka_dr.domain.manual.context import ManualContext, ManualStep
 from kafka_dr.vocabulary import Step
@@ -32,14 +32,14 @@ def rollback_commands(context: ManualContext) -> list[ManualStep]:
     commands = [
         *_close_target(context),
         f"{context.mark} returning",
-        *acl_commands(context.source, "remove", context.added),
+        *change_commands(context.source, context.fence_made.undo),
         *_lift_fence_hook(context),
         *resume_request,
         *_resume_mirror_maker(context),
     ]
     says = (
         (
-            "These commands remove exactly the ACL entries that the run added on the source, ask the applications to"
+            "These commands revert exactly what the run changed in the source's ACL entries, ask the applications to"
             " resume if the topology has a drain hook, and resume MirrorMaker 2 if the run stopped MirrorMaker 2."
         ),
         (
@@ -55,9 +55,9 @@ def _lost_source_remarks(context: ManualContext) -> list[str]:
     if not context.given_up:
         return []
     on_source = (
-        "The run added ACL entries on the source: the entries can be removed only while the source answers."
-        if context.added
-        else "The run added no ACL entry on the source: no command here needs the source."
+        "The run changed ACL entries on the source: the change can be reverted only while the source answers."
+        if context.fence_made
+        else "The run changed no ACL entry on the source: no command here needs the source."
     )
     on_mirror_maker = (
         "MirrorMaker 2 is resumed last: if a Connect worker does not answer, the script stops."
@@ -92,7 +92,7 @@ def _close_target(context: ManualContext) -> list[str]:
     if Step.OPEN_TARGET not in context.begun_steps:
         return []
     return [
-        *acl_commands(context.target, "add", context.removed),
+        *change_commands(context.target, context.opening_made.undo),
         "sleep 5",
         log_ends(context.target, "target_partitions.txt", "now.txt"),
         "diff boundary.txt now.txt",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kafka_dr.domain.fencing.fence import ANYONE, FenceScope, client_principals, opening_entries
-from kafka_dr.domain.kafka_model.acl import ANY_PRINCIPAL, AclRules
+from kafka_dr.domain.kafka_model.acl import ANY_PRINCIPAL
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.observation import Observation
@@ -48,20 +48,17 @@ def _lost_rights(
         principals: the clients' principals.
     """
     target_scope = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
-    lifted = frozenset(opening_entries(o.target.rules, target_scope, principals))
-    opened = AclRules(
-        o.target.rules.entries - lifted,
-        o.target.rules.super_users,
-        o.target.rules.allow_everyone,
-        o.target.rules.authorizer,
-    )
-    checks = [(p if p != ANY_PRINCIPAL else ANYONE, name) for p in sorted(principals) for name in sorted(scope.names)]
-    return [
-        f"{p}: {renamed[name]}"
-        for p, name in checks
-        if o.source.rules.may(p, scope.operation, scope.resource_type, name)
-        and not opened.may(p, scope.operation, scope.resource_type, renamed[name])
-    ]
+    denials = opening_entries(o.target.rules, target_scope, principals)
+    fence = o.target_fence
+    opened = o.target.rules.without_entries([*denials, *fence.adds]).with_entries(fence.removes)
+    on_source = o.source.rules.rights(scope.operation, scope.resource_type, scope.names)
+    on_target = opened.rights(scope.operation, scope.resource_type, target_scope.names)
+    lost = []
+    for principal in sorted({ANYONE if principal == ANY_PRINCIPAL else principal for principal in principals}):
+        allowed = frozenset(on_target.names_allowed(principal))
+        names = (renamed[name] for name in on_source.names_allowed(principal))
+        lost += [f"{principal}: {name}" for name in names if name not in allowed]
+    return lost
 
 
 def users_exist_on_target(o: Observation) -> Iterator[Blocker]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafka_dr.domain.kafka_model.acl import AclRules
+from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ class Observation:
         known_topic_ids: source topic -> topic id that the last procedure of this pair of clusters recorded.
         exempt: principals that are never fenced, by cluster alias.
         has_probe: whether the topology names a probe principal for the source, which tries to write behind the fence.
+        target_fence: what fences of earlier procedures changed in the target's ACL entries; open_target reverts them.
         positions: positions that `groups` have committed on the source: group, topic, partition, position.
     """
 
@@ -148,3 +149,4 @@ class Observation:
     has_probe: bool
     positions: pd.DataFrame = field(compare=False)
     copies: Mapping[str, str] = field(default_factory=dict)
+    target_fence: AclChange = field(default_factory=AclChange)

@@ -79,7 +79,11 @@ class FailoverPlan:
     Attributes:
         topics: per topic: source name, name on the target, number of partitions, topic id on the source.
         fence: ACL entries that will be added on the source, as text.
+        fence_removes: ALLOW entries for User:* that will be removed on the source afterwards, as text.
+        fence_modes: how the fence works -> number of topics and groups.
         opening: ACL entries that will be removed on the target, as text.
+        opening_adds: ALLOW entries for User:*, which an earlier fence replaced, that will be added on the target, as
+            text.
         unproven: what the run will not be able to prove.
         excluded: groups that are fenced like all other groups, but that drain_consumers does not wait for.
         abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
@@ -111,6 +115,9 @@ class FailoverPlan:
     abort_open_transactions: bool = False
     cool_down: Mapping[str, Any] | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
+    fence_removes: tuple[str, ...] = ()
+    fence_modes: Mapping[str, int] = field(default_factory=dict)
+    opening_adds: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
@@ -156,6 +163,8 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *_excluded(plan.get("excluded", [])),
             *_subscriptions(plan),
             "",
+            *_fence_lines(plan),
+            *opening_lines(plan),
             _TRANSACTIONS[plan.get("abort_open_transactions", False)],
             "",
             "What cannot be proven:" if unproven else "What cannot be proven: nothing.",
@@ -172,6 +181,45 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
 
 
 _NAMED = 20
+
+
+def _fence_lines(plan: Mapping[str, Any]) -> list[str]:
+    """Return lines on how clients are fenced, and on what changes beyond the flow's topics and groups meanwhile."""
+    modes = plan.get("fence_modes", {})
+    if not modes:
+        return []
+    ways = "; ".join(f"{count} {mode}" for mode, count in modes.items())
+    lines = [f"The fence adds {len(plan['fence'])} ACL entries on {plan['source']}. Topics and groups: {ways}.", ""]
+    removed = plan.get("fence_removes", [])
+    if removed:
+        lines += [
+            (
+                f"**On {plan['source']}, {len(removed)} ALLOW entries for everyone are replaced:** {_named(removed)}."
+                f" Until clients return to {plan['source']}, topics and groups that are created there under these"
+                " entries refuse clients. All other topics and groups that are not part of the plan stay as they are."
+            ),
+            "",
+        ]
+    return lines
+
+
+def opening_lines(plan: Mapping[str, Any]) -> list[str]:
+    """Return Markdown lines on rights of everyone that open_target restores on the target; [] if there are none."""
+    added = plan.get("opening_adds", [])
+    if not added:
+        return []
+    return [
+        (
+            f"**open_target adds {len(added)} ALLOW entries for everyone on {plan['target']}**, which an earlier fence"
+            f" had replaced: {_named(added)}."
+        ),
+        "",
+    ]
+
+
+def _named(entries: Sequence[str]) -> str:
+    more = f" and {len(entries) - _NAMED} more" if len(entries) > _NAMED else ""
+    return "; ".join(table_cell(entry) for entry in entries[:_NAMED]) + more
 
 
 def _subscriptions(plan: Mapping[str, Any]) -> list[str]:

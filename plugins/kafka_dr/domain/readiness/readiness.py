@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from kafka_dr.domain.fencing.fence import ANONYMOUS, FenceScope, client_principals
 from kafka_dr.domain.kafka_model.kafka_version import kafka_version
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
@@ -301,7 +302,30 @@ def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
 
 
 def fence_possible(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker if the source has no authorizer and the topology no drain hook: writes could not be stopped."""
+    """Yield a blocker if writes could not be stopped, or if ACL entries do not say who may write.
+
+    Without an authorizer only a drain hook stops writes. If no ACL entry lets a client write, clients' rights come from
+    elsewhere, such as role bindings or a cloud's identities, and DENY entries against named clients stop nobody.
+    """
+    scope, exempt = FenceScope.writes(o.scope), o.exempt[o.source.alias]
+    if ANONYMOUS in exempt:
+        yield Blocker(
+            "fence_possible",
+            "Clients without a login are exempt from the fence",
+            f"{ANONYMOUS} is an exempt principal of {o.source.alias} in the topology",
+            "Give MirrorMaker 2, Switchback and administrators logins of their own, and remove this principal from"
+            " `principals` of the cluster: on a cluster without logins no ACL entry parts clients from MirrorMaker 2.",
+        )
+    if o.source.rules.authorizer and o.scope and not client_principals(o.source.rules, scope, exempt):
+        yield Blocker(
+            "fence_possible",
+            "No ACL entry of the source lets a client write to the flow's topics",
+            f"{len(o.source.rules.entries)} ACL entries on {o.source.alias}, none of them for a principal that is not"
+            " exempt",
+            "If clients get their rights elsewhere, such as by role bindings, no ACL entry of Switchback stops them: a"
+            " planned failover cannot fence this cluster. If clients write as an exempt principal, give clients"
+            " principals of their own, and correct `principals` of the cluster in the topology.",
+        )
     if not o.source.rules.authorizer and not o.has_drain_hook:
         yield Blocker(
             "fence_possible",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -23,6 +24,8 @@ from kafka_dr.hooks.brokers.client import in_service, kafka_border, outcome_of
 __all__ = ["AclEntry", "ClusterAcls"]
 
 _SECONDS = 30.0
+#: Largest number of ACL entries in one request: KRaft's controller writes at most 10,000 records for a request.
+MOST_IN_REQUEST = 5_000
 #: librdkafka calls the cluster resource "broker"; its name is always kafka-cluster.
 _TYPES = {
     "topic": ResourceType.TOPIC,
@@ -91,26 +94,34 @@ class ClusterAcls:
             )
 
     def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
-        """Add ACL entries in one request, in the given order; ACL entries that exist already are left unchanged.
+        """Add ACL entries, in the given order; ACL entries that exist already are left unchanged.
 
-        A DENY and the ALLOW beside it must arrive together, because on a topic without ACL entries a DENY alone would
-        refuse every operation.
+        Adjacent entries of one resource are added by one request, because the first entry of a topic without entries
+        refuses every operation to all principals that no ALLOW entry names.
+
+        Args:
+            timeout: limit of each request, in seconds.
         """
-        bindings = [_binding(entry) for entry in dict.fromkeys(entries)]
-        if not bindings:
-            return
-        with kafka_border(self._alias, f"adding {len(bindings)} ACL entries"):
-            for future in self._admin.create_acls(bindings, request_timeout=timeout).values():
-                future.result(timeout + 5)
+        for part in in_requests(dict.fromkeys(entries)):
+            with kafka_border(self._alias, f"adding {len(part)} ACL entries"):
+                bindings = [_binding(entry) for entry in part]
+                for future in self._admin.create_acls(bindings, request_timeout=timeout).values():
+                    future.result(timeout + 5)
 
     def remove(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> frozenset[AclEntry]:
-        """Remove exactly these ACL entries, and no similar entry; return the entries that existed."""
-        filters = [_filter(entry) for entry in sorted(set(entries))]
-        if not filters:
-            return frozenset()
-        with kafka_border(self._alias, f"removing {len(filters)} ACL entries"):
-            futures = self._admin.delete_acls(filters, request_timeout=timeout).values()
-            return frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
+        """Remove exactly these ACL entries, and no similar entry; return the entries that existed.
+
+        All entries of one resource are removed by one request.
+
+        Args:
+            timeout: limit of each request, in seconds.
+        """
+        existed: set[AclEntry] = set()
+        for part in in_requests(sorted(set(entries))):
+            with kafka_border(self._alias, f"removing {len(part)} ACL entries"):
+                futures = self._admin.delete_acls([_filter(entry) for entry in part], request_timeout=timeout).values()
+                existed |= {_entry(binding) for future in futures for binding in future.result(timeout + 5)}
+        return frozenset(existed)
 
     def missing(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> list[AclEntry]:
         """Return the given ACL entries that the cluster lacks, sorted.
@@ -118,6 +129,22 @@ class ClusterAcls:
         Just after `add`, an added ACL entry may still be in the list, because brokers learn of changes with a delay.
         """
         return sorted(set(entries) - self.entries(timeout))
+
+
+def in_requests(entries: Iterable[AclEntry]) -> Iterator[list[AclEntry]]:
+    """Yield the entries in parts for one request each; a part ends only between two resources.
+
+    A part has at most MOST_IN_REQUEST entries, unless a single resource has more.
+    """
+    part: list[AclEntry] = []
+    for _, group in groupby(entries, key=lambda entry: (entry.resource_type, entry.name, entry.pattern)):
+        of_resource = list(group)
+        if part and len(part) + len(of_resource) > MOST_IN_REQUEST:
+            yield part
+            part = []
+        part += of_resource
+    if part:
+        yield part
 
 
 def _any_of(kind: ResourceType) -> AclBindingFilter:

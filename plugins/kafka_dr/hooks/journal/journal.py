@@ -9,7 +9,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -99,6 +99,11 @@ class Journal:
         ):
             if value is not None:
                 query = query.where(column == str(value))
+        return [read_entry(row._mapping) for row in self._database.read(query)]
+
+    def entries_of_steps(self, steps: Iterable[str]) -> list[JournalEntry]:
+        """Return all entries that these steps of any procedure wrote, oldest first."""
+        query = select(ENTRIES).where(ENTRIES.c.step.in_([str(step) for step in steps])).order_by(ENTRIES.c.sequence)
         return [read_entry(row._mapping) for row in self._database.read(query)]
 
     def last(self, procedure_id: str, step: str, kind: str) -> JournalEntry | None:

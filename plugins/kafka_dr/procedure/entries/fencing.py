@@ -45,6 +45,26 @@ class AclEntriesToAdd(
     cluster: OrAbsent[str] = None
 
 
+class GrantsToReplace(
+    Intent,
+    WatchedFact,
+    steps=(
+        Step.FENCE_PRODUCERS,
+        Step.DRAIN_CONSUMERS,
+        Step.FENCE_SOURCE,
+        Step.FENCE_RETURNED_CLUSTER,
+        Step.WATCH_OLD_SOURCE,
+    ),
+):
+    """ALLOW entries for User:* that a fence is about to remove from the cluster with the alias `cluster`.
+
+    The fence has added the entries that replace these entries before.
+    """
+
+    replaces_acl_entries: Sequence[AclEntry]
+    cluster: str
+
+
 class FenceHookToAsk(Intent, steps=(Step.FENCE_SOURCE,)):
     """Alias of the cluster that the fence hook is about to be asked to fence."""
 

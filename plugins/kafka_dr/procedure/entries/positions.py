@@ -85,13 +85,15 @@ class GroupsCommitted(StepOutcome, steps=(Step.COMMIT_GROUPS,)):
 
 
 class TargetToOpen(Intent, steps=(Step.OPEN_TARGET,)):
-    """The point of no return: DENY entries about to be removed from the target.
+    """The point of no return: ACL entries that refuse clients are about to be removed from the target.
 
     Attributes:
+        adds_acl_entries: ALLOW entries that an earlier fence of the target replaced, and that are added again before.
         looked_at_entry: sequence number of the newest journal entry before open_target made its last checks.
     """
 
     removes_acl_entries: Sequence[AclEntry]
+    adds_acl_entries: OrAbsent[Sequence[AclEntry]] = None
     looked_at_entry: OrAbsent[int] = None
     by_hand: OrAbsent[str] = None
 

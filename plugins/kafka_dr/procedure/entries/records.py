@@ -217,9 +217,11 @@ class ApprovedPlan:
     """The parts of a plan that later steps read; the plan's digest covers the whole plan.
 
     Attributes:
-        opening: DENY ACL entries that open_target will remove from the target, as text.
+        opening: ACL entries that open_target will remove from the target, as text.
+        opening_adds: ALLOW entries for User:* that open_target will add on the target before, as text.
         deadlines: limits in seconds, by name.
-        fence: ACL entries that will fence the source, as text.
+        fence: ACL entries that the fence will add on the source, as text.
+        fence_removes: ALLOW entries for User:* that the fence will remove from the source afterwards, as text.
         copies: source topic -> target topic, for each source topic that is a copy of a target topic under a prefixed
             name.
         inventory: figures of the loss, in an unplanned failover; else {}.
@@ -233,6 +235,8 @@ class ApprovedPlan:
     opening: Sequence[str]
     deadlines: Mapping[str, float]
     fence: Sequence[str] = ()
+    fence_removes: Sequence[str] = ()
+    opening_adds: Sequence[str] = ()
     excluded: Sequence[PlannedExclusion] = ()
     copies: Mapping[str, str] = field(default_factory=dict)
     abort_open_transactions: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr.actions.fencing.acl_fence import refuse_probe_without_rights
 from kafka_dr.actions.fencing.open_transactions import transactions_can_be_ended
 from kafka_dr.actions.readiness.observe import observed_at_rest
 from kafka_dr.actions.readiness.plan import kept_for_forecast, records_per_second
@@ -37,6 +38,7 @@ class CheckReadiness(ProcedureStep):
                 " ".join(dict.fromkeys(f"{b.gate}: {b.next_step}" for b in blockers)),
             )
         transactions_can_be_ended(procedure)
+        refuse_probe_without_rights(procedure)
         procedure.systems.connections.check_spark(procedure.topology.spark.connection)
         return ReadinessChecked(
             topics=len(observation.scope),

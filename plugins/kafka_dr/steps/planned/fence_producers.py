@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.clients import ask_to_stop
-from kafka_dr.actions.fencing.acl_fence import fence_writes
+from kafka_dr.actions.fencing.acl_fence import fence_writes, refuse_probe_without_rights
 from kafka_dr.actions.fencing.open_transactions import aborted_transactions, named_transactions
 from kafka_dr.actions.fencing.stable_log_ends import wait_for_stable_ends
 from kafka_dr.actions.scope.plan_scope import partitions_of_plan, refuse_changed_topics, topics_of
@@ -23,9 +23,11 @@ class FenceProducers(ProcedureStep):
     def act(self, procedure: Run, context: Any) -> ProducersFenced:
         """Ask the drain hook to stop clients, fence their writes on the source, and prove the fence.
 
-        Then wait until the source's log ends are stable and no transaction is open: these log ends are the cut-off.
+        Before the fence, every broker must accept the probe's write. Then wait until the source's log ends are stable
+        and no transaction is open: these log ends are the cut-off.
         """
         approval = procedure.approvals.require_plan()
+        refuse_probe_without_rights(procedure)
         hook_answer = ask_to_stop(procedure)
         fence = fence_writes(procedure, self.task_id, topics_of(procedure))
         refuse_changed_topics(procedure)

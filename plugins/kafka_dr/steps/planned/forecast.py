@@ -15,7 +15,7 @@ from kafka_dr.actions.readiness.plan import (
 )
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.fencing.fence import FenceScope, fence_entries
+from kafka_dr.domain.fencing.fence import FenceScope, count_modes, fence_changes
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan, GroupForecast
 from kafka_dr.procedure.entries import FailoverForecast, ReadinessChecked
@@ -49,10 +49,11 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
     writes = FenceScope.writes([*observed.scope, PROBE_TOPIC])
     reads = FenceScope.group_reads(observed.groups)
     exempt = procedure.exempt(observed.source.alias)
-    fence = [
-        *fence_entries(observed.source.rules, writes, exempt),
-        *fence_entries(observed.source.rules, reads, exempt),
+    existing = {"topic": observed.source.topics, "group": observed.source.groups}
+    fences = [
+        fence_changes(observed.source.rules, scope, exempt, existing[scope.resource_type]) for scope in (writes, reads)
     ]
+    opening = target_opening(procedure, observed)
     lag, ready = lag_of(observed), procedure.progress.require(ReadinessChecked)
     return FailoverPlan(
         procedure_id=procedure.id,
@@ -67,8 +68,11 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
             for t, remote in sorted(observed.scope.items())
         ),
         groups=tuple(g for g in groups if g.group not in procedure.request.exclude_groups),
-        fence=tuple(str(e) for e in fence),
-        opening=tuple(str(e) for e in target_opening(observed)),
+        fence=tuple(str(entry) for fence in fences for entry in fence.added),
+        fence_removes=tuple(str(entry) for fence in fences for entry in fence.replaced),
+        fence_modes=count_modes(fences),
+        opening=tuple(map(str, opening.removes)),
+        opening_adds=tuple(map(str, opening.adds)),
         deadlines=procedure.request.deadlines.model_dump(),
         start_reverse=procedure.request.start_reverse_replication,
         lag=lag,

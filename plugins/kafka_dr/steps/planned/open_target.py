@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.clients import plan_opening, remove_denials, removed_entries, write_canary
+from kafka_dr.actions.clients import begun_opening, open_to_clients, plan_opening, write_canary
 from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.offsets.review import require_reviewed
 from kafka_dr.actions.recheck import (
@@ -37,20 +37,24 @@ class OpenTarget(ProcedureStep):
         """Write no intent, because `act` writes it after the rechecks."""
 
     def act(self, procedure: Run, context: Any) -> TargetOpened:
-        """Recheck, write the intent, remove the target's DENY entries, read the ACLs back, write and read a canary."""
+        """Recheck, write the intent, revert the target's fences, read the ACLs back, write and read a canary."""
         scopes = self.client_scopes(procedure)
         begun = procedure.progress.began(self.task_id) is not None
         newest_entry = procedure.journal.entries(procedure.id)[-1].sequence
         unchanged = self.look_again(procedure, begun)
         if not begun:
-            denials = plan_opening(procedure, scopes)
+            planned = plan_opening(procedure, scopes)
             procedure.authority.hold()
-            intent = TargetToOpen(removes_acl_entries=denials, looked_at_entry=newest_entry)
+            intent = TargetToOpen(
+                removes_acl_entries=planned.removes,
+                adds_acl_entries=planned.adds or None,
+                looked_at_entry=newest_entry,
+            )
             record_fact(procedure.authority, self.task_id, intent)
-        removed = removed_entries(procedure)
-        refused = remove_denials(procedure, removed, scopes)
+        change = begun_opening(procedure)
+        refused = open_to_clients(procedure, change, scopes)
         return TargetOpened(
-            acl_entries_removed=len(removed),
+            acl_entries_removed=len(change.removes),
             clients_refused=refused[:100],
             positions_unchanged=unchanged,
             canary=write_canary(procedure),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from kafka_dr.actions.clients import removed_entries, tell_to_resume
+from kafka_dr.actions.clients import begun_opening, tell_to_resume
 from kafka_dr.actions.fencing.hook_fence import lift_fence_hook
 from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.recheck import source_reopened
@@ -85,7 +85,7 @@ class ReturnToSource(ProcedureStep):
     def _give_back(self, procedure: Run) -> SourceReturned:
         progress = procedure.progress
         if progress.began(Step.OPEN_TARGET) is not None:
-            close_target(procedure, removed_entries(procedure))
+            close_target(procedure, begun_opening(procedure))
         if not progress.without_source:
             # The source must answer before the intent: the fence of a source that does not answer stays, and another
             # procedure may rely on that fence.
@@ -94,8 +94,9 @@ class ReturnToSource(ProcedureStep):
             record_fact(procedure.authority, self.task_id, SourceToReopen(reopens_source=True))
         # Undos are listed only after the intent to reopen: before that intent the watcher may still add ACL entries.
         undos = list_undos(procedure)
-        fence = [entry for undo in undos if isinstance(undo, RemoveFence) for entry in undo.entries]
-        entries_lifted = lift_source_fence(procedure, self.task_id, fence)
+        entries_lifted = sum(
+            lift_source_fence(procedure, self.task_id, undo.fence) for undo in undos if isinstance(undo, RemoveFence)
+        )
         hook_answer = lift_fence_hook(procedure)
         # Applications that a continued planned run stopped are resumed by the rollback of that planned run.
         drain_answer = DrainHookAnswer(told=False) if progress.continues else tell_to_resume(procedure)

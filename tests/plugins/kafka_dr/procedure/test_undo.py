@@ -6,12 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
     ConnectorsToStop,
     Fact,
     FenceHookToAsk,
+    GrantsToReplace,
     PositionsToCommit,
     ProcessesToStop,
     SourceReturned,
@@ -34,7 +35,7 @@ def denied(name: str) -> AclEntry:
     return AclEntry("topic", name, "literal", "User:*", "*", "write", "deny")
 
 
-A, B, C = map(denied, "abc")
+A, B, C, D = map(denied, "abcd")
 
 
 def entry(step: Step, fact: Fact) -> Any:
@@ -50,6 +51,11 @@ def tried(step: Step) -> Any:
 def added(step: Step, *entries: AclEntry, cluster: str | None = "east") -> Any:
     """A step meant to add entries."""
     return entry(step, AclEntriesToAdd(adds_acl_entries=entries, cluster=cluster))
+
+
+def replaced(*entries: AclEntry) -> Any:
+    """The fence meant to remove entries for everyone."""
+    return entry(Step.FENCE_PRODUCERS, GrantsToReplace(replaces_acl_entries=entries, cluster="east"))
 
 
 def stops(step: Step, *names: str) -> Any:
@@ -70,17 +76,28 @@ BOTH = ResumeReplication(PARTS)
     [
         pytest.param([], [], id="nothing was begun"),
         pytest.param([tried(Step.FENCE_PRODUCERS)], [], id="a fence that added nothing"),
-        pytest.param([FENCED], [RemoveFence((A, B), "east")], id="a fence"),
+        pytest.param([FENCED], [RemoveFence(AclChange((A, B)), "east")], id="a fence"),
         pytest.param(
-            [FENCED, added(Step.DRAIN_CONSUMERS, B, C)], [RemoveFence((A, B, C), "east")], id="each entry once"
+            [FENCED, added(Step.DRAIN_CONSUMERS, B, C)],
+            [RemoveFence(AclChange((A, B, C)), "east")],
+            id="each entry once",
         ),
         pytest.param(
-            [added(Step.FENCE_PRODUCERS, A, cluster=None)], [RemoveFence((A,), "east")], id="no cluster named"
+            [added(Step.FENCE_PRODUCERS, A, cluster=None)],
+            [RemoveFence(AclChange((A,)), "east")],
+            id="no cluster named",
         ),
         pytest.param(
             [added(Step.FENCE_RETURNED_CLUSTER, A, cluster="west")], [], id="the returned cluster stays fenced"
         ),
-        pytest.param([added(Step.WATCH_OLD_SOURCE, A)], [RemoveFence((A,), "east")], id="the watcher's fence"),
+        pytest.param(
+            [added(Step.WATCH_OLD_SOURCE, A)], [RemoveFence(AclChange((A,)), "east")], id="the watcher's fence"
+        ),
+        pytest.param(
+            [FENCED, replaced(C), added(Step.DRAIN_CONSUMERS, D)],
+            [RemoveFence(AclChange((A, B, D), (C,)), "east")],
+            id="a fence that replaced an ALLOW entry",
+        ),
         pytest.param([HOOK, HOOK], [LiftFenceHook("east")], id="the fence hook"),
         pytest.param([tried(Step.STOP_MIRROR_MAKER)], [BOTH], id="a stop that named nothing"),
         pytest.param([stops(Step.STOP_MIRROR_MAKER, PARTS[1])], [BOTH], id="a stop of one connector"),
@@ -89,7 +106,7 @@ BOTH = ResumeReplication(PARTS)
         pytest.param([stops(Step.FENCE_RETURNED_CLUSTER, *PARTS)], [], id="a failback's stop stays"),
         pytest.param(
             [OPENING, HOOK, tried(Step.STOP_MIRROR_MAKER), FENCED, REOPENING],
-            [CloseTarget((C,)), RemoveFence((A, B), "east"), LiftFenceHook("east"), BOTH],
+            [CloseTarget(AclChange(removes=(C,))), RemoveFence(AclChange((A, B)), "east"), LiftFenceHook("east"), BOTH],
             id="clients first, MirrorMaker 2 last",
         ),
         pytest.param(
@@ -97,7 +114,9 @@ BOTH = ResumeReplication(PARTS)
         ),
         pytest.param([FENCED, REOPENING, RETURNED], [], id="the source was given back"),
         pytest.param(
-            [FENCED, RETURNED, added(Step.DRAIN_CONSUMERS, C)], [RemoveFence((C,), "east")], id="and fenced since"
+            [FENCED, RETURNED, added(Step.DRAIN_CONSUMERS, C)],
+            [RemoveFence(AclChange((C,)), "east")],
+            id="and fenced since",
         ),
         pytest.param(
             [
@@ -136,8 +155,16 @@ def test_a_flow_in_dedicated_mode_is_resumed_whole() -> None:
 @pytest.mark.parametrize(
     ("intent", "expected"),
     [
-        (AclEntriesToAdd(adds_acl_entries=[A], cluster="east"), RemoveFence((A,), "east")),
-        (TargetToOpen(removes_acl_entries=[C]), CloseTarget((C,))),
+        (AclEntriesToAdd(adds_acl_entries=[A], cluster="east"), RemoveFence(AclChange((A,)), "east")),
+        (
+            GrantsToReplace(replaces_acl_entries=[A], cluster="east"),
+            RemoveFence(AclChange(removes=(A,)), "east"),
+        ),
+        (
+            TargetToOpen(removes_acl_entries=[C], adds_acl_entries=[B]),
+            CloseTarget(AclChange((B,), (C,))),
+        ),
+        (TargetToOpen(removes_acl_entries=[C]), CloseTarget(AclChange(removes=(C,)))),
         (FenceHookToAsk(asks_fence_hook="east"), LiftFenceHook("east")),
         (ConnectorsToStop(stops_connectors=PARTS), ResumeReplication(PARTS)),
         (ProcessesToStop(stops_processes=FLOW), ResumeReplication((FLOW,))),

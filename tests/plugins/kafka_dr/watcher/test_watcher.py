@@ -5,6 +5,7 @@ may be there.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +23,7 @@ from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.steps.unplanned.fence_source import FenceSource
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 from kafka_dr.watcher import duties
 from kafka_dr.watcher import watcher as watching
 from kafka_dr.watcher.authority import STEP
@@ -34,7 +35,8 @@ from tests.support.facts import entry
 
 ORDERS = TopicPartition("orders", 0)
 GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
-DENY = AclEntry("topic", "*", "literal", "User:app", "*", "write", "deny")
+DENY = AclEntry("topic", "orders", "literal", "User:app", "*", "write", "deny")
+DENIALS = [DENY, replace(DENY, name=PROBE_TOPIC)]
 PAIR = "primary+standby"
 
 
@@ -134,9 +136,9 @@ def test_a_source_that_comes_back_is_fenced_and_told(watch: Watch) -> None:
     watch.back()
     (done,) = watch.outcomes
     told = done.payload
-    assert watch.source.acls == {GRANT, DENY} and added_entries(watch.procedure) == [DENY]
+    assert watch.source.acls == {GRANT, *DENIALS} and added_entries(watch.procedure) == DENIALS
     found = (told["fenced"], told["brokers_refusing"], told["acl_entries_added"], told["source"])
-    assert found == ("by acl", [1], 1, "primary")
+    assert found == ("by acl", [1], 2, "primary")
     assert told["window_seconds"] >= 0
     assert datetime.fromisoformat(told["answers_since"]) <= datetime.fromisoformat(told["fenced_at"])
     assert watch.accepted() == [{"topic": "orders", "partition": 0, "from_offset": 10, "to_offset": 17}]
@@ -443,7 +445,7 @@ def test_after_the_procedure_was_closed_it_is_fenced_all_the_same(watch: Watch, 
     entries = watch.bench.journal.entries(step=STEP)
     assert {(e.procedure_id, e.epoch, e.payload["procedure_id"]) for e in entries} == {(STEP, 0, watch.procedure.id)}
     assert DENY in watch.source.acls and watch.state == "over" and watch.accepted()[0]["to_offset"] == 11
-    assert added_entries(watch.bench.procedure()) == [DENY] and added_entries(watch.bench.procedure("r2")) == []
+    assert added_entries(watch.bench.procedure()) == DENIALS and added_entries(watch.bench.procedure("r2")) == []
 
 
 def test_a_failed_procedure_that_was_closed_is_not_in_hand_again(watch: Watch) -> None:
@@ -468,7 +470,7 @@ def test_two_watchers_at_once_end_in_the_same_state(watch: Watch, monkeypatch: p
 
     monkeypatch.setattr(fencing, "acting_under", frozen)
     watch.back()
-    assert watch.source.acls == {GRANT, DENY} and watch.state == "over" and len(watch.outcomes) == 2, watch.lines
+    assert watch.source.acls == {GRANT, *DENIALS} and watch.state == "over" and len(watch.outcomes) == 2, watch.lines
 
 
 def late(watch: Watch, meanwhile: Any) -> None:

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from kafka_dr.actions.fencing.acl_fence import added_entries, probe_partitions
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.steps.planned.fence_producers import FenceProducers
+from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
+
+from tests.support.clusters import Acls
 
 STEP = Step.FENCE_PRODUCERS
 GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
@@ -40,7 +43,10 @@ def test_the_fence_is_added_and_proven(ready: Any) -> None:
     """
     figures = fence(ready)
     procedure = ready.procedure()
-    assert {str(e) for e in added_entries(procedure)} == {"deny User:app write topic literal '*' from *"}
+    assert [str(e) for e in added_entries(procedure)] == [
+        "deny User:app write topic literal 'orders' from *",
+        f"deny User:app write topic literal '{PROBE_TOPIC}' from *",
+    ]
     assert ready.clusters["primary"].acls == {GRANT, MM2, *added_entries(procedure)}
     assert procedure.artifacts.load(figures["cut_off"]).to_dict("records") == [
         {"topic": "orders", "partition": 0, "offset": 10}
@@ -53,8 +59,45 @@ def test_fencing_again_adds_nothing_and_looks_again(ready: Any) -> None:
     fence(ready)
     ready.clusters["primary"].log_ends[TopicPartition("orders", 0)] = 12
     figures = fence(ready)
-    assert len(added_entries(ready.procedure())) == 1
+    assert len(added_entries(ready.procedure())) == 2
     assert ready.procedure().artifacts.load(figures["cut_off"])["offset"].tolist() == [12]
+
+
+EVERYONE = AclEntry("topic", "*", "literal", "User:*", "*", "all", "allow")
+
+
+def test_an_entry_for_everyone_is_replaced_last(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both intents are written before their acts; MirrorMaker 2 may write throughout; a return restores the entry."""
+    source, seen, remove = ready.clusters["primary"], [], Acls.remove
+    source.acls = {EVERYONE, MM2}
+    monkeypatch.setattr(Acls, "remove", lambda acls, entries: (seen.append(set(source.acls)), remove(acls, entries)))
+    fence(ready)
+    replacing, intents = seen[0], [e.payload for e in ready.entries(STEP) if "replaces_acl_entries" in e.payload]
+    assert EVERYONE in replacing and len(replacing) > 2, "what takes its place was there before"
+    assert [entry["principal"] for entry in intents[0]["replaces_acl_entries"]] == ["User:*"]
+    rules = AclRules(frozenset(source.acls))
+    assert rules.may("User:mm2", "write", "topic", "orders") and rules.may("User:app", "read", "topic", "orders")
+    assert not rules.may("User:app", "write", "topic", "orders") and EVERYONE not in source.acls
+    ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(ready.context())
+    assert source.acls == {EVERYONE, MM2}
+
+
+def test_a_topic_that_everyone_may_use_is_fenced_by_allow_entries(make_bench: Any) -> None:
+    """No DENY, and a return leaves no entry."""
+    bench = make_bench()
+    text = bench.topology.read_text()
+    named = '"connection": "kafka_primary", '
+    assert named in text
+    bench.topology.write_text(text.replace(named, named + '"allow_everyone_if_no_acl_found": true, '))
+    bench.planned()
+    source = bench.clusters["primary"]
+    source.acls = set()
+    fence(bench)
+    assert {e.permission for e in source.acls} == {"allow"}
+    rules = AclRules(frozenset(source.acls), allow_everyone=True)
+    assert rules.may("User:mm2", "write", "topic", "orders") and not rules.may("User:app", "write", "topic", "orders")
+    ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(bench.context())
+    assert source.acls == set()
 
 
 def test_without_approval_nothing_is_fenced(ready: Any) -> None:
@@ -80,6 +123,14 @@ def test_a_probe_that_is_not_refused_for_its_rights_proves_nothing(ready: Any, a
     with pytest.raises((AirflowException, TaskDeferred)):
         fence(ready)
     assert Entry.OUTCOME not in ready.kinds(STEP)
+
+
+def test_a_probe_that_could_never_write_proves_nothing(ready: Any) -> None:
+    """Its refusal behind the fence would be no proof: the run ends before a client is stopped."""
+    ready.probe_answers[0] = WriteRefused("TOPIC_AUTHORIZATION_FAILED", True, 1)
+    with pytest.raises(AirflowFailException, match="The probe cannot write on the source, although"):
+        fence(ready)
+    assert ready.clusters["primary"].acls == {GRANT, MM2}
 
 
 def test_a_topic_that_changed_since_the_forecast_is_refused(ready: Any) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.manual.acl_commands import acl_commands, entry_of
 from kafka_dr.domain.manual.commands import forward_commands
@@ -52,10 +52,10 @@ def hand(**changes: object) -> ManualContext:
         ConnectorCommands("http://r", True, "west", "w.source", "w.checkpoint"),
         frozenset(BEFORE),
         frozenset(BEFORE),
-        (DENY, GROUP),
-        (DENY,),
-        (DENY, GROUP),
-        (),
+        AclChange((DENY, GROUP)),
+        AclChange(removes=(DENY,)),
+        AclChange((DENY, GROUP)),
+        AclChange(),
         ("e->w.source", "e->w.checkpoint"),
         (("billing", "orders", 0, 7),),
         {TopicPartition("orders", 0): 6},
@@ -165,7 +165,11 @@ def test_back_lifts_exactly_what_was_laid() -> None:
 
 def test_back_without_a_stop_resumes_nothing() -> None:
     """Only what was touched is put back."""
-    text = commands(rollback_commands(hand(begun_steps=frozenset({Step.FENCE_PRODUCERS}), added=(DENY,), stopped=())))
+    text = commands(
+        rollback_commands(
+            hand(begun_steps=frozenset({Step.FENCE_PRODUCERS}), fence_made=AclChange((DENY,)), stopped=())
+        )
+    )
     assert "connectors" not in text and text.count("--remove") == 1
 
 
@@ -186,7 +190,10 @@ def test_an_opening_that_had_begun_is_closed_and_looked_at_first() -> None:
     """Return is allowed only if nothing was written on the target."""
     text = commands(
         rollback_commands(
-            hand(begun_steps=frozenset([*BEFORE, Step.OPEN_TARGET]), removed=(replace(DENY, principal="User:*"),))
+            hand(
+                begun_steps=frozenset([*BEFORE, Step.OPEN_TARGET]),
+                opening_made=AclChange(removes=(replace(DENY, principal="User:*"),)),
+            )
         )
     )
     assert text.index("--add") < text.index("diff boundary.txt now.txt") < text.index("mark returning")
@@ -268,8 +275,8 @@ def given_up(**changes: object) -> ManualContext:
     known = {
         "done": frozenset(GIVEN_UP),
         "begun_steps": frozenset(GIVEN_UP),
-        "fence": (),
-        "added": (),
+        "fence": AclChange(),
+        "fence_made": AclChange(),
         "seeds": None,
         "dag_id": "unplanned_failover",
     }
@@ -376,14 +383,14 @@ def test_back_to_a_source_on_which_nothing_was_added_needs_no_source() -> None:
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
     assert (
         "e:9092" not in text
-        and "The run added no ACL entry on the source" in " ".join(back.says)
+        and "The run changed no ACL entry on the source" in " ".join(back.says)
         and "/unfence" not in text
     )
 
 
 def test_back_lifts_what_was_added_on_a_source_that_answers() -> None:
     """And has the fence hook let clients in, if it was asked to keep them out; its silence ends nothing."""
-    (back,) = rollback_commands(given_up(added=(DENY,), fence_hook="http://net", stopped=()))
+    (back,) = rollback_commands(given_up(fence_made=AclChange((DENY,)), fence_hook="http://net", stopped=()))
     text = commands([back])
     assert text.index("mark returning") < text.index("--remove") < text.index("http://net/unfence")
     assert "only while the source answers" in " ".join(back.says)
@@ -408,7 +415,7 @@ def test_there_is_not_always_a_way_back_to_a_lost_source(changes: dict, said: st
 def test_every_line_without_the_source_can_be_read_by_a_shell() -> None:
     """Onwards and back, from the beginning too."""
     for made in (
-        given_up(added=(DENY,), fence_hook="http://net"),
+        given_up(fence_made=AclChange((DENY,)), fence_hook="http://net"),
         given_up(done=frozenset(), begun_steps=frozenset(), positions=None),
     ):
         for line in shell_script("t", forward_commands(made) + rollback_commands(made)).splitlines():

@@ -66,6 +66,7 @@ def test_every_field_changes_the_digest() -> None:
     changes |= {"unproven": (), "opening": ("x",), "start_reverse": True, "lag": 8, "drain_seconds": 1.0}
     changes |= {"excluded": (ExcludedGroup("g", "r", "fail", 1, 0, False),), "abort_open_transactions": True}
     changes |= {"cool_down": COOL_DOWN, "copies": {"standby.orders": "orders"}}
+    changes |= {"fence_removes": ("x",), "fence_modes": {"x": 1}, "opening_adds": ("x",)}
     assert set(changes) == set(PLAN.as_dict())
     found = len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest})
     assert found == len(changes) + 1
@@ -225,3 +226,17 @@ def test_a_name_stays_one_cell_of_plain_text(name: str) -> None:
     assert not re.search(r"<(a|em|strong|s|img|code)\b", cells[0])
     shown = html.unescape(cells[0]).replace(": //", "://")
     assert shown == name.replace("\u202e", "")
+
+
+def test_what_a_fence_changes_for_everyone_is_named() -> None:
+    """How many names are fenced in which way, the replaced entries, and those that come back on the target."""
+    entry = "allow User:* write topic literal '*' from *"
+    page = shown(
+        replace(
+            PLAN, fence_modes={"denied to each client by name": 3}, fence_removes=(entry,), opening_adds=(entry,) * 21
+        )
+    )
+    assert "Topics and groups: 3 denied to each client by name." in page
+    assert "**On primary, 1 ALLOW entries for everyone are replaced:** allow User:\\* write topic" in page
+    assert "**open_target adds 21 ALLOW entries for everyone on standby**" in page and " and 1 more." in page
+    assert "ALLOW entries" not in shown(PLAN)

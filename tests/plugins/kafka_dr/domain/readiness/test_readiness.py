@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.blocker import Blocker
 from kafka_dr.domain.readiness.notes import list_notes
@@ -444,3 +444,25 @@ def test_deletions_that_may_have_been_missed_are_named(configs: dict[str, str], 
     """The plan says where a tombstone may have been dropped before it was replicated."""
     source = cluster("primary", topics={"orders": TopicView("t-1", 2, 1, configs)})
     assert any("tombstones" in note and "orders" in note for note in list_notes(seen(source=source))) == noted
+
+
+def test_rights_that_a_fence_of_the_target_took_are_there_once_it_is_reverted() -> None:
+    """Clients return to a cluster whose entry for everyone was replaced when they left it."""
+    grant = AclEntry("topic", "*", "literal", "User:*", "*", "write", "allow")
+    everyone, fenced = AclRules(RIGHTS | {grant}), AclRules(RIGHTS)
+    observed = replace(source(rules=everyone), target=cluster("standby", rules=fenced))
+    assert gates(observed) == {"clients_may_work_on_target"}
+    assert gates(replace(observed, target_fence=AclChange(removes=(grant,)))) == set()
+
+
+def test_a_source_whose_entries_name_no_client_cannot_be_fenced() -> None:
+    """Rights that come from elsewhere are not taken by ACL entries; a fence of no entries would stop nobody."""
+    own = AclEntry("topic", "*", "literal", "User:mm2", "*", "all", "allow")
+    assert "fence_possible" in gates(source(rules=AclRules(frozenset({own}))))
+    assert gates(source(rules=AclRules(RIGHTS | {own}))) == set()
+
+
+def test_clients_without_a_login_cannot_be_exempt() -> None:
+    """Where nobody logs in, MirrorMaker 2 and every client have the same principal."""
+    nobody = frozenset({"User:ANONYMOUS"})
+    assert gates(seen(exempt={"primary": nobody, "standby": nobody})) == {"fence_possible"}

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AdminClient, ResourceType
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.errors import BadInput, KafkaUnavailable
-from kafka_dr.hooks.brokers.acls import ClusterAcls, _binding, _entry, _filter
+from kafka_dr.hooks.brokers.acls import ClusterAcls, _binding, _entry, _filter, in_requests
 
 GOOD = AclEntry("topic", "orders", "literal", "User:app", "*", "write", "deny")
 
@@ -81,3 +81,16 @@ def test_a_dead_cluster_is_named(acls: ClusterAcls, ask) -> None:
     """Silence is never read as 'no entries' or 'no authorizer'."""
     with pytest.raises(KafkaUnavailable, match="east"):
         ask(acls)
+
+
+def of_topic(name: str, count: int) -> list[AclEntry]:
+    """Entries of one topic."""
+    return [AclEntry("topic", name, "literal", f"User:{n}", "*", "write", "deny") for n in range(count)]
+
+
+def test_requests_are_small_and_hold_whole_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entries of a topic stay together; one resource alone may be larger than a request should be."""
+    monkeypatch.setattr("kafka_dr.hooks.brokers.acls.MOST_IN_REQUEST", 4)
+    parts = list(in_requests([*of_topic("a", 3), *of_topic("b", 2), *of_topic("c", 6), *of_topic("d", 1)]))
+    assert [[e.name for e in part] for part in parts] == [["a"] * 3, ["b"] * 2, ["c"] * 6, ["d"]]
+    assert list(in_requests([])) == []

@@ -4,6 +4,7 @@ becomes of the run.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,16 +18,17 @@ from kafka_dr.hooks.brokers.group_requests import Position
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.steps.failback.fence_returned_cluster import FenceReturnedCluster
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
 from tests.support.facts import figures_of
 from tests.support.failback_bench import BACK, OLD, ORDERS, WayBack
 
 STEP = Step.FENCE_RETURNED_CLUSTER
 GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
-DENY = AclEntry("topic", "*", "literal", "User:app", "*", "write", "deny")
+DENY = AclEntry("topic", "orders", "literal", "User:app", "*", "write", "deny")
+DENY_PROBE = replace(DENY, name=PROBE_TOPIC)
 MAY_READ = AclEntry("group", "*", "literal", "User:app", "*", "read", "allow")
-MAY_NOT = AclEntry("group", "*", "literal", "User:app", "*", "read", "deny")
+MAY_NOT = AclEntry("group", "billing", "literal", "User:app", "*", "read", "deny")
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def test_writes_and_group_reads_are_denied_and_proven_there(way: WayBack) -> Non
     """The denials stand on the returned cluster and nowhere else; the probe was refused."""
     before = set(way.standby.acls)
     figures = fence(way)
-    assert way.primary.acls == {GRANT, MAY_READ, DENY, MAY_NOT} and way.standby.acls == before
+    assert way.primary.acls == {GRANT, MAY_READ, DENY, DENY_PROBE, MAY_NOT} and way.standby.acls == before
     assert figures["brokers_refusing"] == [1] and figures["fenced_at"] and figures["returned_cluster"] == "primary"
     assert figures["groups"] == 1 and figures["still_partitions"] == 1
 
@@ -82,7 +84,11 @@ def test_a_probe_that_gets_through_is_no_fence(way: WayBack) -> None:
 def test_the_fence_of_each_cluster_is_told_apart(way: WayBack) -> None:
     """What was added here is none of what return_to_source lifts on the new primary, and stays when the run ends."""
     fence(way)
-    assert added_entries(way.procedure) == [] and set(added_entries(way.procedure.reversed)) == {DENY, MAY_NOT}
+    assert added_entries(way.procedure) == [] and set(added_entries(way.procedure.reversed)) == {
+        DENY,
+        DENY_PROBE,
+        MAY_NOT,
+    }
     ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(way.bench.context("b1"))
     assert {DENY, MAY_NOT} <= way.primary.acls
 
@@ -188,7 +194,7 @@ def test_a_flow_in_dedicated_mode_is_refused_before_anything_is_touched(make_ben
 
 def test_topics_of_both_clusters_are_fenced(way: WayBack) -> None:
     """Also those that were born on the new primary: their names are known before they are made."""
-    way.primary.acls = {AclEntry("topic", "*", "literal", "User:*", "*", "write", "allow")}
+    way.primary.acls = {GRANT}
     way.standby.partitions["born"] = {0: 1}
     way.primary.partitions["alone"] = {0: 1}
     way.standby.log_ends[TopicPartition("born", 0)] = 1

@@ -91,6 +91,28 @@ def test_a_position_that_moved_keeps_the_target_closed(bench: Any) -> None:
     assert Entry.INTENT not in bench.kinds(STEP)
 
 
+def test_a_topic_with_records_that_came_since_keeps_the_target_closed(bench: Any) -> None:
+    """No entry of the fence covers it; an empty one has nothing to lose."""
+    bench.stopped()
+    source = bench.clusters["primary"]
+    source.partitions["born"], source.log_ends[TopicPartition("born", 0)] = {0: 1}, 1
+    with pytest.raises(AirflowFailException, match="topics that were created behind the fence.*born"):
+        open_(bench)
+    assert Entry.INTENT not in bench.kinds(STEP)
+    source.log_ends[TopicPartition("born", 0)] = 0
+    open_(bench)
+    assert bench.kinds(STEP)[-1] == Entry.OUTCOME
+
+
+def test_a_group_with_positions_that_came_since_keeps_the_target_closed(bench: Any) -> None:
+    """It would find no position on the target."""
+    bench.stopped()
+    bench.clusters["primary"].committed["born"] = {T0: Position(4)}
+    with pytest.raises(AirflowFailException, match="drain_consumers did not drain.*born"):
+        open_(bench)
+    assert Entry.INTENT not in bench.kinds(STEP)
+
+
 @pytest.fixture
 def counted(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A frozen group, where one position counts as many, on a source whose topic of commits can be seen."""

@@ -1,0 +1,64 @@
+"""What fences have changed in a cluster's ACL entries, and no procedure has reverted.
+
+Clients leave a cluster behind its fence. A later procedure that moves clients to this cluster reverts the fence: to
+remove DENY entries is not enough, because a fence may also replace ALLOW entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka_dr.domain.kafka_model.acl import AclChange
+from kafka_dr.procedure.entries import (
+    AclEntriesToAdd,
+    Fact,
+    GrantsToReplace,
+    Line,
+    ProcedureOpened,
+    SourceReturned,
+    TargetOpened,
+    facts_of,
+)
+from kafka_dr.procedure.undo import fence_change
+from kafka_dr.vocabulary import Step
+
+#: Steps whose journal entries say what stands of a fence.
+FENCING = (
+    Step.OPEN_PROCEDURE,
+    Step.FENCE_PRODUCERS,
+    Step.DRAIN_CONSUMERS,
+    Step.FENCE_SOURCE,
+    Step.FENCE_RETURNED_CLUSTER,
+    Step.WATCH_OLD_SOURCE,
+    Step.RETURN_TO_SOURCE,
+    Step.OPEN_TARGET,
+)
+
+
+def standing_fence(entries: Iterable[Line], cluster: str) -> AclChange:
+    """Return what all fences of a cluster changed since the cluster was last open to clients.
+
+    Args:
+        entries: journal entries of the steps in `FENCING`, of all procedures, in the journal's order.
+        cluster: alias of the cluster.
+    """
+    standing: list[tuple[str, AclChange]] = []
+    moves: dict[str, ProcedureOpened] = {}
+    for entry, fact in facts_of(entries, Fact):
+        move = moves.get(entry.procedure_id)
+        match fact:
+            case ProcedureOpened():
+                moves[entry.procedure_id] = fact
+            case SourceReturned() if move is not None and move.source == cluster and fact.touched:
+                standing = [(by, change) for by, change in standing if by != entry.procedure_id]
+            case TargetOpened() if move is not None and move.target == cluster:
+                standing = []
+            case AclEntriesToAdd() | GrantsToReplace():
+                by = fact.procedure_id or entry.procedure_id
+                source = moves[by].source if by in moves else None
+                if cluster == (fact.cluster or source):
+                    standing.append((by, fence_change([entry], cluster)))
+    return AclChange(
+        adds=tuple(dict.fromkeys(acl for _, change in standing for acl in change.adds)),
+        removes=tuple(dict.fromkeys(acl for _, change in standing for acl in change.removes)),
+    )

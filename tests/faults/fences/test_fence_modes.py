@@ -1,0 +1,77 @@
+"""Each way of fencing, there and back with the flow back running: MirrorMaker 2 writes behind the fence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka.admin import ResourceType
+
+from lab.environment import brokers
+from lab.environment.state import ALIASES
+from lab.rehearsal.round_trip import Leaving, Returning
+from tests.faults.support.trips import stepped_trips
+from tests.support.staged_lab import Stage, acl
+
+SUPER_USERS = ["User:admin", "User:mm2", "User:orchestrator"]
+EVERYONE = [acl("User:*", "ALL", "*"), acl("User:*", "ALL", "*", kind="GROUP")]
+
+
+def named_clients(stage: Stage) -> None:
+    """The lab's own entries: a DENY for each client."""
+
+
+def everyone_by_one_entry(stage: Stage) -> None:
+    """Also MirrorMaker 2 writes and reads only by an entry for everyone."""
+    for alias in ALIASES:
+        stage.remove_acls(alias, [ResourceType.TOPIC, ResourceType.GROUP])
+    stage.allow(*EVERYONE)
+
+
+def nobody_by_an_entry(stage: Stage) -> None:
+    """No topic and no group has an entry, and the brokers let everyone use what has none."""
+    for alias in ALIASES:
+        stage.remove_acls(alias, [ResourceType.TOPIC, ResourceType.GROUP])
+    topology = yaml.safe_load(stage.lab.topology.read_text())
+    for cluster in topology["clusters"].values():
+        cluster["allow_everyone_if_no_acl_found"] = True
+    stage.lab.topology.write_text(yaml.safe_dump(topology))
+
+
+def exempt_super_users(stage: Stage) -> None:
+    """MirrorMaker 2 and the orchestrator are super users on every node, as the topology says."""
+    topology = yaml.safe_load(stage.lab.topology.read_text())
+    for cluster in topology["clusters"].values():
+        cluster["super_users"] = SUPER_USERS
+    stage.lab.topology.write_text(yaml.safe_dump(topology))
+
+
+@pytest.mark.parametrize("arrange", [named_clients, everyone_by_one_entry, nobody_by_an_entry, exempt_super_users])
+def test_there_and_back_behind_each_kind_of_fence(
+    arrange: Callable[[Stage], None], fresh_lab: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judged by ids after each change of sides; a cluster to which clients return has its entries of before."""
+    if arrange is nobody_by_an_entry:
+        monkeypatch.setitem(brokers._AUTHORIZATION, "allow.everyone.if.no.acl.found", "true")
+    if arrange is exempt_super_users:
+        monkeypatch.setitem(brokers._AUTHORIZATION, "super.users", ";".join(["User:ANONYMOUS", *SUPER_USERS]))
+    state = fresh_lab("identity", airflow=False)
+    stage = Stage(state)
+    arrange(stage)
+    before = {alias: stage.acls(alias) for alias in ALIASES}
+    with stepped_trips(state, tmp_path, rate=500, scale=0.02, recorded=False) as trips:
+        went = trips.leave(Leaving(standby=True, more=10))
+        assert went.passed, "\n".join(went.lines(limit=5))
+        fence = stage.acls("primary") - before["primary"]
+        assert fence, "clients left a cluster that is fenced"
+        denied_to_everyone = [entry for entry in fence if "DENY" in entry and entry[3] == "User:*"]
+        assert bool(denied_to_everyone) == (arrange is exempt_super_users)
+        came = trips.come_back(Returning(more=10, born=True), writes=True)
+        assert came.passed, "\n".join(came.lines(limit=5))
+        assert stage.acls("primary") == before["primary"]
+        again = trips.leave(Leaving(more=5), writes=True)
+        assert again.passed, "\n".join(again.lines(limit=5))
+        opened = before["standby"] - stage.acls("standby")
+        assert {entry[3] for entry in opened} <= {"User:producer"} and all("DENY" in entry for entry in opened)
