@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.environment.bring_up import ISOLATIONS, POLICIES, up
+from lab.environment.production.profile import PROFILES
 from lab.environment.state import DEFAULT_STATE, Lab
 from lab.environment.take_down import down
 from lab.errors import LabError
@@ -40,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help="workers of a Spark cluster to translate on (default: 0, Spark inside the task)",
     )
+    up_command.add_argument("--profile", choices=PROFILES, help="size and security of the clusters (default: small)")
     _command(commands, "down", "stop the lab and remove its files, except evidence and foreign files", _down)
     status_command = _command(commands, "status", "addresses, users and passwords of this lab", _status)
     status_command.add_argument("--json", action="store_true", help="only JSON on the standard output (always so)")
@@ -74,7 +76,14 @@ def _command(
 
 
 def _up(options: argparse.Namespace) -> int:
-    up(options.state, not options.no_airflow, options.policy, options.isolation, options.spark_workers)
+    up(
+        options.state,
+        not options.no_airflow,
+        options.policy,
+        options.isolation,
+        options.spark_workers,
+        profile=options.profile,
+    )
     return 0
 
 

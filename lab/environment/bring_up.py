@@ -20,10 +20,13 @@ from lab.environment.connect import create_flow, flow_is_stopped, start_worker
 from lab.environment.dedicated_mirror_maker import start_dedicated
 from lab.environment.locks import exclusive_lock
 from lab.environment.ports import free_ports
+from lab.environment.production.nodes import rights_by_certificate, start_nodes
+from lab.environment.production.profile import DATABASES, KEY_STORES, POSTGRES, PRODUCTION, SMALL, WORKERS, extra_ports
+from lab.environment.production.transport import create_certificates
 from lab.environment.progress import ProgressLines
 from lab.environment.replication_check import prove_replication
 from lab.environment.spark_cluster import start_spark
-from lab.environment.state import ALIASES, PRINCIPALS, ROLES, Lab, LabRecord
+from lab.environment.state import ALIASES, LOOPBACK, PRINCIPALS, ROLES, Lab, LabRecord
 from lab.environment.topology_file import write_routing, write_topology
 from lab.errors import LabError
 
@@ -42,6 +45,7 @@ def up(
     spark_workers: int | None = None,
     dedicated: bool | None = None,
     progress: ProgressLines | None = None,
+    profile: str | None = None,
 ) -> dict[str, Any]:
     """Start a lab, or the parts of an existing lab that are not running; return the lab's status document.
 
@@ -56,6 +60,7 @@ def up(
         dedicated: run MirrorMaker 2 for primary->standby in dedicated mode, without a Connect worker on the standby;
             None: as in the existing lab, False for a new lab.
         progress: prints progress lines; None: to the standard output.
+        profile: `small` or `production`; None: as in the existing lab, `small` for a new lab.
 
     Raises:
         LabError: a process did not start (the text has the last lines of its logs), the existing lab has other
@@ -63,8 +68,10 @@ def up(
     """
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
-        _open(lab, policy, isolation, airflow, spark_workers, dedicated)
+        _open(lab, policy, isolation, airflow, spark_workers, dedicated, profile)
         progress.say(f"lab under {lab.root}, {lab.load().policy} naming")
+        if lab.load().is_production:
+            create_certificates(lab)
         write_topology(lab)
         write_routing(lab)
         lab.evidence.mkdir(exist_ok=True)
@@ -97,14 +104,17 @@ def _open(
     airflow: bool,
     spark_workers: int | None = None,
     dedicated: bool | None = None,
+    profile: str | None = None,
 ) -> None:
     if not lab.exists():
+        if profile == PRODUCTION and dedicated:
+            raise LabError("profile production has no dedicated mode; leave out one of the two")
         _refuse_foreign_files(lab)
-        lab.save(
-            _new_record(policy or "identity", isolation or "read_uncommitted", spark_workers or 0, dedicated or False)
-        )
+        options = (policy or "identity", isolation or "read_uncommitted", spark_workers or 0, dedicated or False)
+        lab.save(_new_record(*options, profile=profile or SMALL))
     record = lab.load()
     choices = (
+        (profile, record.profile, "profile"),
         (policy, record.policy, "naming"), (isolation, record.isolation, "isolation"),
         (spark_workers, record.spark_workers, "Spark workers"), (dedicated, record.dedicated, "dedicated mode"),
     )  # fmt: skip
@@ -132,8 +142,16 @@ def _refuse_foreign_files(lab: Lab) -> None:
         )
 
 
-def _new_record(policy: str, isolation: str, spark_workers: int = 0, dedicated: bool = False) -> LabRecord:
-    return make_record(policy, isolation, free_ports(PORTS), spark_workers=spark_workers, dedicated=dedicated)
+def _new_record(
+    policy: str, isolation: str, spark_workers: int = 0, dedicated: bool = False, profile: str = SMALL
+) -> LabRecord:
+    options: dict[str, Any] = {"spark_workers": spark_workers, "dedicated": dedicated}
+    if profile == SMALL:
+        return make_record(policy, isolation, free_ports(PORTS), **options)
+    ports, hosts = free_ports([*PORTS, *extra_ports(ALIASES)]), {POSTGRES: LOOPBACK}
+    record = make_record(policy, isolation, ports, DATABASES, profile=profile, hosts=hosts, **options)
+    record.passwords |= {name: secrets.token_hex(16) for name in (KEY_STORES, f"database_{POSTGRES}")}
+    return record
 
 
 def make_record(
@@ -187,18 +205,31 @@ def _start_flow(lab: Lab, worker: str) -> None:
 
 def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
     """Start a cluster's broker and, unless in dedicated mode, its Connect worker; in a new lab, create ACL entries."""
-    start_broker(lab, alias)
+    if lab.load().is_production:
+        start_nodes(lab, alias)
+    else:
+        start_broker(lab, alias)
     grant_rights(lab, alias)
     progress.say(f"broker {alias} answers on {lab.bootstrap_servers(alias)}")
+    if lab.load().is_production:
+        _in_parallel([partial(_start_worker, lab, alias, number) for number in WORKERS])
+        progress.say(f"Connect workers {alias} answer on {', '.join(lab.connect_urls(alias))}")
+        return
     if lab.load().runs_dedicated(alias):
         return
     start_worker(lab, alias)
     progress.say(f"Connect worker {alias} answers on {lab.connect_url(alias)}")
 
 
+def _start_worker(lab: Lab, alias: str, number: int) -> None:
+    start_worker(lab, alias, number)
+
+
 def grant_rights(lab: Lab, alias: str) -> None:
     """Create a cluster's ACL entries, once per lab, so that fences that a procedure set or lifted stay unchanged."""
     rights = [*acls.client_rights(), *acls.standing_fence(alias, lab.load().policy)]
+    if lab.load().is_production:
+        rights += rights_by_certificate(rights)
     lab.once(f"acls-{alias}", lambda: acls.create_bindings(admin_client(lab, alias), rights))
 
 

@@ -75,6 +75,11 @@ def format_command(lab: Lab, alias: str) -> list[str]:
     return java_command(lab, f"format-{alias}", "256m", "kafka.tools.StorageTool", *arguments)
 
 
+def common_settings() -> dict[str, object]:
+    """Return the settings of brokers and controllers that name neither a host nor a file."""
+    return {**_AUTHORIZATION, **_SMALL_AND_QUICK}
+
+
 def _data_folder(lab: Lab, alias: str) -> Path:
     return lab.home / "brokers" / alias
 
@@ -107,8 +112,7 @@ def _properties(lab: Lab, alias: str) -> dict[str, object]:
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
         **{f"listener.name.{name.lower()}.scram-sha-512.sasl.jaas.config": login for name in clients},
         "log.dirs": _data_folder(lab, alias),
-        **_AUTHORIZATION,
-        **_SMALL_AND_QUICK,
+        **common_settings(),
     }
 
 

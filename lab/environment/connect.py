@@ -12,6 +12,8 @@ import requests
 
 from lab.environment.brokers import LARGEST_MESSAGE, scram_login
 from lab.environment.jvm import java_command, properties_text
+from lab.environment.production.profile import member
+from lab.environment.production.transport import rest_settings, trust_settings
 from lab.environment.progress import wait_until
 from lab.environment.state import DEDICATED, Lab, write_private
 
@@ -40,14 +42,20 @@ def connector_name(source: str, target: str, kind: str) -> str:
     return f"{source}-to-{target}-{kind}"
 
 
-def start_worker(lab: Lab, alias: str) -> bool:
-    """Start a cluster's Connect worker unless it runs, and wait for its REST API; return True if it did not run."""
-    name = f"connect-{alias}"
+def start_worker(lab: Lab, alias: str, number: int = 1) -> bool:
+    """Start a cluster's Connect worker unless it runs, and wait for its REST API; return True if it did not run.
+
+    Args:
+        lab: the lab.
+        alias: the cluster's alias.
+        number: which of the cluster's workers; only the profile `production` has a second one.
+    """
+    name = f"connect-{member(alias, number)}"
     if started := lab.processes.pid(name) is None:
-        write_worker_settings(lab, alias)
-        lab.processes.start(name, worker_command(lab, alias), dict(os.environ), lab.home)
+        write_worker_settings(lab, alias, number)
+        lab.processes.start(name, worker_command(lab, alias, number), dict(os.environ), lab.home)
     wait_until(
-        lambda: call_worker(lab, alias, "GET", "/connectors").status_code == requests.codes.ok,
+        lambda: call_worker(lab, alias, "GET", "/connectors", number=number).status_code == requests.codes.ok,
         f"{name} to serve its connectors",
         READY_SECONDS,
         still_possible=lambda: lab.processes.must_live(name),
@@ -55,17 +63,18 @@ def start_worker(lab: Lab, alias: str) -> bool:
     return started
 
 
-def write_worker_settings(lab: Lab, alias: str) -> None:
+def write_worker_settings(lab: Lab, alias: str, number: int = 1) -> None:
     """Write the properties file of a Connect worker, and the file with MirrorMaker 2's login."""
     write_login(lab)
-    write_private(_properties_path(lab, alias), properties_text(_worker_properties(lab, alias)))
+    write_private(_properties_path(lab, alias, number), properties_text(_worker_properties(lab, alias, number)))
 
 
-def worker_command(lab: Lab, alias: str) -> list[str]:
+def worker_command(lab: Lab, alias: str, number: int = 1) -> list[str]:
     """Write the Java argument file of a cluster's Connect worker; return the command that runs the worker."""
-    heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "512m")
+    heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "384m" if lab.load().is_production else "512m")
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
-    return java_command(lab, f"connect-{alias}", heap, main, str(_properties_path(lab, alias)))
+    name = f"connect-{member(alias, number)}"
+    return java_command(lab, name, heap, main, str(_properties_path(lab, alias, number)))
 
 
 def create_flow(lab: Lab, worker: str) -> None:
@@ -100,11 +109,15 @@ def flow_is_stopped(lab: Lab, worker: str) -> bool:
     return answer.ok and answer.json()["connector"]["state"] in ("STOPPED", "PAUSED")
 
 
-def call_worker(lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
+def call_worker(
+    lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None, number: int = 1
+) -> requests.Response:
     """Send one request to a cluster's Connect worker, never through a proxy; return the answer, also an error."""
     with requests.Session() as session:
         session.trust_env = False
-        return session.request(method, f"{lab.connect_url(alias)}{path}", json=body, timeout=10)
+        if lab.load().is_production:
+            session.verify = str(lab.authority.certificate)
+        return session.request(method, f"{lab.connect_urls(alias)[number - 1]}{path}", json=body, timeout=10)
 
 
 def _created(lab: Lab, worker: str, body: dict[str, Any]) -> bool:
@@ -153,7 +166,9 @@ def settings_of(lab: Lab, kind: str) -> dict[str, str]:
         "checkpoint": _checkpoint_intervals,
         "source": lambda: {"source.consumer.isolation.level": lab.load().isolation},
     }
-    return {**_OF_KIND[kind], **lab_settings.get(kind, dict)()}
+    own = {**_OF_KIND[kind], **lab_settings.get(kind, dict)()}
+    replicas = str(lab.load().replicas)
+    return {key: replicas if key.endswith("replication.factor") else value for key, value in own.items()}
 
 
 # Without these settings stopping a connector takes up to a minute if the source does not answer.
@@ -197,13 +212,14 @@ def cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
     """Return MirrorMaker 2's client settings for a cluster, each key with `prefix`; `write_login` writes the login."""
     return {
         f"{prefix}bootstrap.servers": lab.bootstrap_servers(alias),
-        f"{prefix}security.protocol": "SASL_PLAINTEXT",
+        f"{prefix}security.protocol": "SASL_SSL" if lab.load().is_production else "SASL_PLAINTEXT",
         f"{prefix}sasl.mechanism": "SCRAM-SHA-512",
         f"{prefix}sasl.jaas.config": f"${{file:{_secrets_path(lab)}:login}}",
+        **{f"{prefix}{key}": value for key, value in trust_settings(lab).items()},
     }
 
 
-def _worker_properties(lab: Lab, alias: str) -> dict[str, object]:
+def _worker_properties(lab: Lab, alias: str, number: int) -> dict[str, object]:
     group = f"__connect_{alias}"
     return {
         **cluster_client(lab, alias, ""),
@@ -211,14 +227,15 @@ def _worker_properties(lab: Lab, alias: str) -> dict[str, object]:
         **cluster_client(lab, alias, "consumer."),
         **cluster_client(lab, alias, "admin."),
         "group.id": group,
-        "listeners": lab.connect_url(alias),
+        "listeners": lab.connect_urls(alias)[number - 1],
         "rest.advertised.host.name": lab.load().address(f"connect_{alias}").partition(":")[0],
+        **rest_settings(lab, alias, number),
         "key.converter": _BYTES,
         "value.converter": _BYTES,
         "header.converter": _BYTES,
         **{f"{part}.storage.topic": f"{group}_{part}s" for part in ("config", "offset")},
         "status.storage.topic": f"{group}_status",
-        **{f"{part}.storage.replication.factor": 1 for part in ("config", "offset", "status")},
+        **{f"{part}.storage.replication.factor": lab.load().replicas for part in ("config", "offset", "status")},
         "offset.storage.partitions": 5,
         "status.storage.partitions": 2,
         "offset.flush.interval.ms": 1000,
@@ -247,5 +264,5 @@ def _secrets_path(lab: Lab) -> Path:
     return lab.home / "arguments" / "mirror-maker" / "login.properties"
 
 
-def _properties_path(lab: Lab, alias: str) -> Path:
-    return lab.home / "arguments" / f"connect-{alias}.properties"
+def _properties_path(lab: Lab, alias: str, number: int = 1) -> Path:
+    return lab.home / "arguments" / f"connect-{member(alias, number)}.properties"

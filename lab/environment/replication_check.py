@@ -37,7 +37,7 @@ def prove_replication(lab: Lab) -> str:
 def _ensure_topic(lab: Lab) -> None:
     client = admin_client(lab, "primary")
     if TOPIC not in client.list_topics(timeout=10).topics:
-        client.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=1)])[TOPIC].result(timeout=30)
+        client.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=-1)])[TOPIC].result(timeout=30)
 
 
 def _write(lab: Lab, token: bytes) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lab.environment.processes import ProcessTable
+from lab.environment.production import profile as production
+from lab.environment.production.certificates import LabAuthority
 from lab.errors import LabError
 from lab.install.jars import PROJECT
 
@@ -24,7 +26,7 @@ DEDICATED = "dedicated-standby"
 DEFAULT_STATE = PROJECT / ".lab"
 LOOPBACK = "127.0.0.1"
 #: Name of PostgreSQL in `LabRecord.hosts`; a lab without PostgreSQL has journal and Airflow's data in SQLite files.
-DATABASE_HOST = "postgres"
+DATABASE_HOST = production.POSTGRES
 
 
 @dataclass
@@ -42,6 +44,7 @@ class LabRecord:
         airflow: the lab has Airflow.
         spark_workers: number of workers of the standalone Spark cluster; 0: Spark runs inside the task.
         dedicated: MirrorMaker 2 runs in dedicated mode for primary->standby.
+        profile: `small` or `production`.
         hosts: host of a service, by its name in `ports`; services that are not listed are on 127.0.0.1.
         published: ports published on the host's 127.0.0.1, by service. Only the record that containers read has them.
     """
@@ -56,12 +59,23 @@ class LabRecord:
     airflow: bool = False
     spark_workers: int = 0
     dedicated: bool = False
+    profile: str = production.SMALL
     hosts: dict[str, str] = field(default_factory=dict)
     published: dict[str, int] = field(default_factory=dict)
 
     def address(self, name: str) -> str:
         """Return "host:port" of a service by its name in `ports`."""
         return f"{self.hosts.get(name, LOOPBACK)}:{self.ports[name]}"
+
+    @property
+    def is_production(self) -> bool:
+        """Whether the lab has the profile `production`."""
+        return self.profile == production.PRODUCTION
+
+    @property
+    def replicas(self) -> int:
+        """Replication factor of topics."""
+        return production.REPLICAS if self.is_production else 1
 
     def runs_dedicated(self, worker: str) -> bool:
         """Whether MirrorMaker 2 runs in dedicated mode for the flow to a cluster, so that no Connect worker runs.
@@ -87,6 +101,7 @@ class Lab:
         self.airflow_env = self.root / "airflow.env"
         self.evidence = self.root / "evidence"
         self.archive = self.home / "archive"
+        self.authority = LabAuthority(self.home / "certificates")
         self.airflow_home = self.home / "airflow"
         self.processes = ProcessTable(self.home / "processes", self.logs, marker=str(self.root))
 
@@ -124,12 +139,22 @@ class Lab:
         return folder
 
     def bootstrap_servers(self, alias: str) -> str:
-        """Return a cluster's bootstrap servers, "host:port"."""
-        return self.load().address(alias)
+        """Return a cluster's bootstrap servers, "host:port", of several brokers separated by commas."""
+        record = self.load()
+        nodes = production.BROKERS if record.is_production else (1,)
+        return ",".join(record.address(production.member(alias, node)) for node in nodes)
 
     def connect_url(self, alias: str) -> str:
-        """Return the URL of a cluster's Connect worker."""
-        return f"http://{self.load().address(f'connect_{alias}')}"
+        """Return the URL of a cluster's Connect worker, of several the first one's."""
+        return self.connect_urls(alias)[0]
+
+    def connect_urls(self, alias: str) -> list[str]:
+        """Return the URLs of all Connect workers of a cluster."""
+        record = self.load()
+        if not record.is_production:
+            return [f"http://{record.address(f'connect_{alias}')}"]
+        workers = [production.member(alias, number) for number in production.WORKERS]
+        return [f"https://{record.address(f'connect_{worker}')}" for worker in workers]
 
     @property
     def airflow_url(self) -> str:
@@ -148,12 +173,28 @@ class Lab:
 
     def client_properties(self, alias: str, principal: str) -> dict[str, str]:
         """Return the librdkafka settings with which a principal connects to a cluster, including the password."""
+        record = self.load()
+        if principal == production.CERTIFICATE_CLIENT:
+            return self._certificate_client(record, alias)
         return {
             "bootstrap.servers": self.bootstrap_servers(alias),
-            "security.protocol": "SASL_PLAINTEXT",
+            "security.protocol": "SASL_SSL" if record.is_production else "SASL_PLAINTEXT",
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.username": principal,
-            "sasl.password": self.load().passwords[principal],
+            "sasl.password": record.passwords[principal],
+            **({"ssl.ca.location": str(self.authority.certificate)} if record.is_production else {}),
+        }
+
+    def _certificate_client(self, record: LabRecord, alias: str) -> dict[str, str]:
+        """Return the settings of the client whose certificate is its login; only `production` has such a client."""
+        ports = [production.certificates_port(alias, node) for node in production.BROKERS]
+        files = self.authority.files_of(production.CERTIFICATE_CLIENT)
+        return {
+            "bootstrap.servers": ",".join(record.address(port) for port in ports),
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self.authority.certificate),
+            "ssl.certificate.location": str(files.certificate),
+            "ssl.key.location": str(files.key),
         }
 
     def status(self) -> dict[str, Any]:
@@ -165,7 +206,8 @@ class Lab:
             return {"clusters": {}, "airflow": None, "topology": None, "evidence": str(self.evidence)}
         record = self.load()
         return {
-            "clusters": {alias: self._cluster_status(alias) for alias in ALIASES},
+            "profile": record.profile,
+            "clusters": {alias: self._cluster_status(record, alias) for alias in ALIASES},
             "airflow": self._airflow_status(record) if record.airflow else None,
             "topology": str(self.topology),
             "evidence": str(self.evidence),
@@ -179,12 +221,24 @@ class Lab:
             "project": record.project,
         }
 
-    def _cluster_status(self, alias: str) -> dict[str, Any]:
+    def _cluster_status(self, record: LabRecord, alias: str) -> dict[str, Any]:
+        clients = CLIENTS + (production.CERTIFICATE_CLIENT,) * record.is_production
+        pids: dict[str, Any] = {kind: self.processes.pid(f"{kind}-{alias}") for kind in ("broker", "connect")}
         return {
             "bootstrap_servers": self.bootstrap_servers(alias),
-            "client_properties": {client: self.client_properties(alias, client) for client in CLIENTS},
+            "client_properties": {client: self.client_properties(alias, client) for client in clients},
             "connect_url": self.connect_url(alias),
-            "pids": {kind: self.processes.pid(f"{kind}-{alias}") for kind in ("broker", "connect")},
+            "pids": pids | (self._member_pids(alias) if record.is_production else {}),
+        }
+
+    def _member_pids(self, alias: str) -> dict[str, Any]:
+        pid, member = self.processes.pid, production.member
+        workers = zip(self.connect_urls(alias), production.WORKERS, strict=True)
+        return {
+            "brokers": {str(node): pid(f"broker-{member(alias, node)}") for node in production.BROKERS},
+            "controllers": {str(production.CONTROLLER): pid(f"controller-{alias}")},
+            "workers": {url: pid(f"connect-{member(alias, number)}") for url, number in workers},
+            "postgres": pid(production.POSTGRES),
         }
 
     def _airflow_status(self, record: LabRecord) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Load:
         configs: list[dict[str, str]] = [{} for _ in self.topics]
         configs[-1] = {"message.timestamp.type": "LogAppendTime"}
         new = [
-            NewTopic(name, count, 1, config=config)
+            NewTopic(name, count, -1, config=config)
             for (name, count), config in zip(self.topics.items(), configs, strict=True)
         ]
         for future in self._admin.create_topics(new, request_timeout=30).values():

@@ -74,7 +74,7 @@ class Workload:
                 shape.transactional,
                 "message.timestamp.type" not in shape.configs,
             )
-        new = [NewTopic(name, shape.partitions, 1, config=shape.configs) for name, shape in shapes.items()]
+        new = [NewTopic(name, shape.partitions, -1, config=shape.configs) for name, shape in shapes.items()]
         for future in self._admin.create_topics(new, request_timeout=REQUEST_SECONDS).values():
             future.result()
 

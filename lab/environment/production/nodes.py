@@ -1,0 +1,148 @@
+"""Configure, format and start a site's three brokers and its KRaft controller, each a process of its own.
+
+Brokers, controller and the clients with certificates prove who they are by certificates of the lab's CA; other clients
+log in by SCRAM, over TLS. No listener takes a connection without TLS.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka.admin import AclBinding, AdminClient
+
+from lab.environment.brokers import admin_client, common_settings, scram_login
+from lab.environment.jvm import java_command, properties_text, run_to_end
+from lab.environment.production.profile import (
+    BROKERS,
+    CERTIFICATE_CLIENT,
+    CONTROLLER,
+    MIN_INSYNC_REPLICAS,
+    REPLICAS,
+    certificates_port,
+    member,
+    node_name,
+    node_names,
+)
+from lab.environment.progress import wait_until
+from lab.environment.state import PRINCIPALS, Lab, write_private
+
+READY_SECONDS = 600.0
+BROKER_HEAP, CONTROLLER_HEAP = "384m", "160m"
+
+
+def start_nodes(lab: Lab, alias: str) -> None:
+    """Start those of a site's controller and brokers that do not run; wait until all brokers are in service.
+
+    The processes start at the same time: a broker waits for its controller.
+    """
+    names = [f"controller-{alias}", *(f"broker-{member(alias, node)}" for node in BROKERS)]
+    for node, name in zip((CONTROLLER, *BROKERS), names, strict=True):
+        if lab.processes.pid(name) is None:
+            _start(lab, alias, node, name)
+    client = admin_client(lab, alias)
+    wait_until(
+        partial(_all_in_service, client),
+        f"the brokers of {alias} to answer",
+        READY_SECONDS,
+        still_possible=partial(lab.processes.must_live, *names),
+        pause=0.5,
+    )
+
+
+def _all_in_service(client: AdminClient) -> bool:
+    """Whether all brokers are listed, and no partition is without one of its replicas.
+
+    A broker that was killed is listed until its session has ended, and comes back without being in sync yet.
+    """
+    found = client.list_topics(timeout=5.0)
+    partitions = [partition for topic in found.topics.values() for partition in topic.partitions.values()]
+    return set(found.brokers) == set(BROKERS) and all(set(p.isrs) == set(p.replicas) for p in partitions)
+
+
+def _start(lab: Lab, alias: str, node: int, name: str) -> None:
+    settings = lab.home / "arguments" / f"{name}.properties"
+    write_private(settings, properties_text(node_properties(lab, alias, node)))
+    if not (_data_folder(lab, name) / "meta.properties").exists():
+        run_to_end(f"format-{name}", _format_command(lab, alias, node, name, settings))
+    heap = CONTROLLER_HEAP if node == CONTROLLER else os.environ.get("SWITCHBACK_BROKER_HEAP", BROKER_HEAP)
+    command = java_command(lab, name, heap, "kafka.Kafka", str(settings))
+    lab.processes.start(name, command, dict(os.environ), lab.home)
+
+
+def _format_command(lab: Lab, alias: str, node: int, name: str, settings: Path) -> list[str]:
+    record = lab.load()
+    arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(settings)]
+    # The controller's storage holds the cluster's first metadata, so also the SCRAM users.
+    for user in PRINCIPALS if node == CONTROLLER else ():
+        arguments += ["--add-scram", f"SCRAM-SHA-512=[name={user},password={record.passwords[user]}]"]
+    return java_command(lab, f"format-{name}", "128m", "kafka.tools.StorageTool", *arguments)
+
+
+def node_properties(lab: Lab, alias: str, node: int) -> dict[str, object]:
+    """Return the properties of a site's broker, or of its controller if `node` is the controller's id."""
+    record = lab.load()
+    controller = record.address(f"controller_{alias}")
+    is_controller = node == CONTROLLER
+    name = f"controller-{alias}" if is_controller else f"broker-{member(alias, node)}"
+    return {
+        **common_settings(),
+        **_THREE_REPLICAS,
+        "node.id": node,
+        "controller.quorum.voters": f"{CONTROLLER}@{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CLIENTS:SASL_SSL,CERTIFICATES:SSL,CONTROLLER:SSL",
+        **({"process.roles": "controller", "listeners": f"CONTROLLER://{controller}"} if is_controller else {}),
+        **({} if is_controller else _broker_listeners(lab, alias, node)),
+        "super.users": ";".join(["User:admin", *(f"User:CN={own}" for own in node_names(alias))]),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": lab.authority.files_of(node_name(alias, node)).both,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": lab.authority.certificate,
+        **{f"listener.name.{one}.ssl.client.auth": "required" for one in ("certificates", "controller")},
+        "log.dirs": _data_folder(lab, name),
+    }
+
+
+def _broker_listeners(lab: Lab, alias: str, node: int) -> dict[str, object]:
+    record = lab.load()
+    clients = f"CLIENTS://{record.address(member(alias, node))}"
+    certificates = f"CERTIFICATES://{record.address(certificates_port(alias, node))}"
+    return {
+        "process.roles": "broker",
+        "listeners": f"{clients},{certificates}",
+        "advertised.listeners": f"{clients},{certificates}",
+        "inter.broker.listener.name": "CERTIFICATES",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.clients.scram-sha-512.sasl.jaas.config": scram_login("admin", record.passwords["admin"]),
+    }
+
+
+def rights_by_certificate(rights: list[AclBinding]) -> list[AclBinding]:
+    """Return the user `producer`'s ACL entries for the client that logs in with a certificate."""
+    return [
+        AclBinding(
+            one.restype, one.name, one.resource_pattern_type, f"User:CN={CERTIFICATE_CLIENT}", one.host,
+            one.operation, one.permission_type,
+        )
+        for one in rights
+        if one.principal == "User:producer"
+    ]  # fmt: skip
+
+
+def _data_folder(lab: Lab, name: str) -> Path:
+    return lab.home / "brokers" / name
+
+
+# The controller needs them, too: it makes the topics, and keeps the cluster's min.insync.replicas.
+_THREE_REPLICAS = {
+    "default.replication.factor": REPLICAS,
+    "min.insync.replicas": MIN_INSYNC_REPLICAS,
+    **{
+        f"{topic}.replication.factor": REPLICAS
+        for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+    },
+    "transaction.state.log.min.isr": MIN_INSYNC_REPLICAS,
+    "share.coordinator.state.topic.min.isr": MIN_INSYNC_REPLICAS,
+}

@@ -1,0 +1,43 @@
+"""TLS settings of the Java programs that connect to the clusters, and of Connect's REST API."""
+
+from __future__ import annotations
+
+from lab.environment.production.profile import CERTIFICATE_CLIENT, KEY_STORES, WORKERS, member, node_names
+from lab.environment.state import ALIASES, Lab
+
+
+def create_certificates(lab: Lab) -> None:
+    """Create the lab's CA, and the certificates of brokers, controllers, Connect workers and of one client, once."""
+    names = [name for alias in ALIASES for name in node_names(alias)]
+    names += [f"connect-{member(alias, number)}" for alias in ALIASES for number in WORKERS]
+    for name in (*names, CERTIFICATE_CLIENT):
+        lab.authority.issue_once(name)
+
+
+def trust_settings(lab: Lab) -> dict[str, str]:
+    """Return the settings by which a Java client trusts the lab's CA; {} in the profile `small`."""
+    if not lab.load().is_production:
+        return {}
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(lab.authority.certificate)}
+
+
+def rest_settings(lab: Lab, alias: str, number: int) -> dict[str, str]:
+    """Return a Connect worker's settings of its REST API over HTTPS; {} in the profile `small`.
+
+    The workers of a group use the same settings to pass requests on to their leader, whose certificate they check.
+    """
+    record = lab.load()
+    if not record.is_production:
+        return {}
+    worker, password = member(alias, number), record.passwords[KEY_STORES]
+    return {
+        "rest.advertised.listener": "https",
+        "rest.advertised.port": str(record.ports[f"connect_{worker}"]),
+        "listeners.https.ssl.keystore.type": "PKCS12",
+        "listeners.https.ssl.keystore.location": str(lab.authority.key_store(f"connect-{worker}", password)),
+        "listeners.https.ssl.keystore.password": password,
+        "listeners.https.ssl.key.password": password,
+        "listeners.https.ssl.truststore.type": "PKCS12",
+        "listeners.https.ssl.truststore.location": str(lab.authority.trust_store(password)),
+        "listeners.https.ssl.truststore.password": password,
+    }
