@@ -12,7 +12,7 @@ import requests
 
 from lab.environment.brokers import LARGEST_MESSAGE, scram_login
 from lab.environment.jvm import java_command, properties_text
-from lab.environment.production.profile import member
+from lab.environment.production.profile import member_name
 from lab.environment.production.transport import rest_settings, trust_settings
 from lab.environment.progress import wait_until
 from lab.environment.state import DEDICATED, Lab, write_private
@@ -50,7 +50,7 @@ def start_worker(lab: Lab, alias: str, number: int = 1) -> bool:
         alias: the cluster's alias.
         number: which of the cluster's workers; only the profile `production` has a second one.
     """
-    name = f"connect-{member(alias, number)}"
+    name = f"connect-{member_name(alias, number)}"
     if started := lab.processes.pid(name) is None:
         write_worker_settings(lab, alias, number)
         lab.processes.start(name, worker_command(lab, alias, number), dict(os.environ), lab.home)
@@ -73,7 +73,7 @@ def worker_command(lab: Lab, alias: str, number: int = 1) -> list[str]:
     """Write the Java argument file of a cluster's Connect worker; return the command that runs the worker."""
     heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "384m" if lab.load().is_production else "512m")
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
-    name = f"connect-{member(alias, number)}"
+    name = f"connect-{member_name(alias, number)}"
     return java_command(lab, name, heap, main, str(_properties_path(lab, alias, number)))
 
 
@@ -265,4 +265,4 @@ def _secrets_path(lab: Lab) -> Path:
 
 
 def _properties_path(lab: Lab, alias: str, number: int = 1) -> Path:
-    return lab.home / "arguments" / f"connect-{member(alias, number)}.properties"
+    return lab.home / "arguments" / f"connect-{member_name(alias, number)}.properties"

@@ -142,7 +142,7 @@ class Lab:
         """Return a cluster's bootstrap servers, "host:port", of several brokers separated by commas."""
         record = self.load()
         nodes = production.BROKERS if record.is_production else (1,)
-        return ",".join(record.address(production.member(alias, node)) for node in nodes)
+        return ",".join(record.address(production.member_name(alias, node)) for node in nodes)
 
     def connect_url(self, alias: str) -> str:
         """Return the URL of a cluster's Connect worker, of several the first one's."""
@@ -153,7 +153,7 @@ class Lab:
         record = self.load()
         if not record.is_production:
             return [f"http://{record.address(f'connect_{alias}')}"]
-        workers = [production.member(alias, number) for number in production.WORKERS]
+        workers = [production.member_name(alias, number) for number in production.WORKERS]
         return [f"https://{record.address(f'connect_{worker}')}" for worker in workers]
 
     @property
@@ -232,12 +232,12 @@ class Lab:
         }
 
     def _member_pids(self, alias: str) -> dict[str, Any]:
-        pid, member = self.processes.pid, production.member
+        pid, member_name = self.processes.pid, production.member_name
         workers = zip(self.connect_urls(alias), production.WORKERS, strict=True)
         return {
-            "brokers": {str(node): pid(f"broker-{member(alias, node)}") for node in production.BROKERS},
+            "brokers": {str(node): pid(f"broker-{member_name(alias, node)}") for node in production.BROKERS},
             "controllers": {str(production.CONTROLLER): pid(f"controller-{alias}")},
-            "workers": {url: pid(f"connect-{member(alias, number)}") for url, number in workers},
+            "workers": {url: pid(f"connect-{member_name(alias, number)}") for url, number in workers},
             "postgres": pid(production.POSTGRES),
         }
 

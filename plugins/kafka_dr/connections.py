@@ -10,6 +10,7 @@ from airflow.sdk import BaseHook
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
 from kafka_dr.errors import BadInput
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.procedure.systems import Systems
 
 
@@ -39,6 +40,10 @@ class Connections:
         if connection.port and f":{connection.port}" not in url:
             url = f"{url}:{connection.port}"
         return url.rstrip("/"), connection.login or "", connection.password or ""
+
+    def tls(self, connection_id: str) -> HttpTls:
+        """Return the certificates of an `http` connection: `verify`, `cert` and `key` in its extra."""
+        return HttpTls.of_extra(BaseHook.get_connection(connection_id).extra_dejson, connection_id)
 
     def archive_options(self, connection_id: str) -> dict[str, Any]:
         """Return fsspec's options for the archive's file system, the extra of a connection."""

@@ -21,6 +21,7 @@ from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan
 from kafka_dr.hooks.brokers.record import Record, Tail, key_and_value
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.authority import record_fact
@@ -58,6 +59,10 @@ class Connections:
     def login(self, connection_id: str) -> tuple[str, str, str]:
         """Return a system's address."""
         return f"http://{connection_id}", "user", "password"
+
+    def tls(self, connection_id: str) -> HttpTls:
+        """Return no certificates."""
+        return HttpTls()
 
     def archive_options(self, connection_id: str) -> dict[str, Any]:
         """Return no options."""

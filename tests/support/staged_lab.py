@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 from kafka_dr.config.settings import check_params, load_topology
 from kafka_dr.connections import Connections
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.procedure.progress import WaitLonger
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.steps.planned.check_readiness import CheckReadiness
@@ -71,6 +72,10 @@ class LabConnections(Connections):
         """Return base URL, login and password."""
         known = self._known[connection_id]
         return known["host"], known.get("login", ""), known.get("password", "")
+
+    def tls(self, connection_id: str) -> HttpTls:
+        """Return the certificates in the connection's extra."""
+        return HttpTls.of_extra(self._known[connection_id].get("extra", {}), connection_id)
 
     def check_spark(self, connection_id: str) -> None:
         """Do nothing: the lab's Spark runs in the task, and no login is on its command line."""

@@ -1,4 +1,4 @@
-"""The lab's own certificate authority (CA), and the keys and certificates that it issues; every file has mode 0600.
+"""The lab's own certificate authority (CA), and the keys and certificates that it issues, in private files.
 
 Kafka's brokers and clients read PEM files. Connect's REST server reads only Java's key stores, so PKCS#12 files.
 """

@@ -21,7 +21,7 @@ from lab.environment.production.profile import (
     MIN_INSYNC_REPLICAS,
     REPLICAS,
     certificates_port,
-    member,
+    member_name,
     node_name,
     node_names,
 )
@@ -37,7 +37,7 @@ def start_nodes(lab: Lab, alias: str) -> None:
 
     The processes start at the same time: a broker waits for its controller.
     """
-    names = [f"controller-{alias}", *(f"broker-{member(alias, node)}" for node in BROKERS)]
+    names = [f"controller-{alias}", *(f"broker-{member_name(alias, node)}" for node in BROKERS)]
     for node, name in zip((CONTROLLER, *BROKERS), names, strict=True):
         if lab.processes.pid(name) is None:
             _start(lab, alias, node, name)
@@ -85,7 +85,7 @@ def node_properties(lab: Lab, alias: str, node: int) -> dict[str, object]:
     record = lab.load()
     controller = record.address(f"controller_{alias}")
     is_controller = node == CONTROLLER
-    name = f"controller-{alias}" if is_controller else f"broker-{member(alias, node)}"
+    name = f"controller-{alias}" if is_controller else f"broker-{member_name(alias, node)}"
     return {
         **common_settings(),
         **_THREE_REPLICAS,
@@ -107,7 +107,7 @@ def node_properties(lab: Lab, alias: str, node: int) -> dict[str, object]:
 
 def _broker_listeners(lab: Lab, alias: str, node: int) -> dict[str, object]:
     record = lab.load()
-    clients = f"CLIENTS://{record.address(member(alias, node))}"
+    clients = f"CLIENTS://{record.address(member_name(alias, node))}"
     certificates = f"CERTIFICATES://{record.address(certificates_port(alias, node))}"
     return {
         "process.roles": "broker",

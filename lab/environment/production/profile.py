@@ -1,4 +1,4 @@
-"""What the profiles are called, how many processes each has, and what these processes and their ports are called."""
+"""Names of the profiles; names of the processes, ports and certificates that only `production` has."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ CERTIFICATE_CLIENT = "cert-producer"
 KEY_STORES = "key_stores"
 
 
-def member(alias: str, number: int) -> str:
+def member_name(alias: str, number: int) -> str:
     """Return the name of a broker or worker of a site: the alias for the first, else such as `primary-2`."""
     return alias if number == 1 else f"{alias}-{number}"
 
 
 def certificates_port(alias: str, node: int) -> str:
     """Return the name of the port on which a broker takes clients with certificates."""
-    return f"certificates_{member(alias, node)}"
+    return f"certificates_{member_name(alias, node)}"
 
 
 def node_name(alias: str, node: int) -> str:
@@ -44,7 +44,7 @@ def extra_ports(aliases: tuple[str, ...]) -> list[str]:
     """Return the names of the ports that only the profile `production` has."""
     names = [POSTGRES]
     for alias in aliases:
-        names += [member(alias, node) for node in BROKERS[1:]]
+        names += [member_name(alias, node) for node in BROKERS[1:]]
         names += [certificates_port(alias, node) for node in BROKERS]
-        names += [f"connect_{member(alias, number)}" for number in WORKERS[1:]]
+        names += [f"connect_{member_name(alias, number)}" for number in WORKERS[1:]]
     return names

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lab.environment.production.profile import CERTIFICATE_CLIENT, KEY_STORES, WORKERS, member, node_names
+from lab.environment.production.profile import CERTIFICATE_CLIENT, KEY_STORES, WORKERS, member_name, node_names
 from lab.environment.state import ALIASES, Lab
 
 
 def create_certificates(lab: Lab) -> None:
     """Create the lab's CA, and the certificates of brokers, controllers, Connect workers and of one client, once."""
     names = [name for alias in ALIASES for name in node_names(alias)]
-    names += [f"connect-{member(alias, number)}" for alias in ALIASES for number in WORKERS]
+    names += [f"connect-{member_name(alias, number)}" for alias in ALIASES for number in WORKERS]
     for name in (*names, CERTIFICATE_CLIENT):
         lab.authority.issue_once(name)
 
@@ -29,7 +29,7 @@ def rest_settings(lab: Lab, alias: str, number: int) -> dict[str, str]:
     record = lab.load()
     if not record.is_production:
         return {}
-    worker, password = member(alias, number), record.passwords[KEY_STORES]
+    worker, password = member_name(alias, number), record.passwords[KEY_STORES]
     return {
         "rest.advertised.listener": "https",
         "rest.advertised.port": str(record.ports[f"connect_{worker}"]),

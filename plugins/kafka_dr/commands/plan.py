@@ -161,7 +161,8 @@ def write_commands(procedure: Run, folder: Path) -> str:
         (folder / name).write_text(text, encoding="utf-8")
     written = (
         f"# Written to {folder}: {', '.join(sorted(texts))}\n# Put source.properties and target.properties (an"
-        " administrator's login, for Kafka's tools) into this folder, and set CONNECT_USER=name:password for curl.\n"
+        " administrator's login, for Kafka's tools) into this folder, and set CONNECT_USER=name:password for curl;"
+        " for HTTPS with a private CA also CURL_CA_BUNDLE=the file that `verify` names in the Airflow connection.\n"
     )
     return "\n".join([written, texts["to_go_on.sh"], texts["to_return.sh"]])
 

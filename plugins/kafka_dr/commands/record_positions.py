@@ -3,8 +3,8 @@
     python -m kafka_dr.commands.record_positions < SETTINGS
 
 SETTINGS is one line of JSON, on standard input because it holds secrets: `topology` (path), `clusters` (alias ->
-librdkafka configuration), `workers` (connection id of a Connect worker -> url, user, password) and `archive` (options
-of the archive's file system). The command ends when its standard input ends.
+librdkafka configuration), `workers` (connection id of a Connect worker -> url, user, password, tls) and `archive`
+(options of the archive's file system). The command ends when its standard input ends.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.recorder.clients import Access, FlowBack
 from kafka_dr.recorder.loop import Recording
 from kafka_dr.recorder.mirror_topics import read_so_far
@@ -106,7 +107,8 @@ def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
     if flow.connect is None:
         return None
     worker = workers[flow.connect]
-    return MirrorMaker(worker["url"], (worker["user"], worker["password"]) if worker["user"] else None)
+    login = (worker["user"], worker["password"]) if worker["user"] else None
+    return MirrorMaker(worker["url"], login, HttpTls(**worker["tls"]))
 
 
 def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowBack | None:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kafka_dr.errors import HookUnavailable
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.json_endpoint import HttpAnswer, JsonEndpoint
 
 _PAGE = 100
@@ -72,8 +73,8 @@ class TaskInstance:
 class AirflowApi:
     """Reads runs, gates and tasks. A token is reused until Airflow refuses it; the password is never shown."""
 
-    def __init__(self, base_url: str, username: str, password: str) -> None:
-        self._endpoint = JsonEndpoint(base_url, "Airflow's API", HookUnavailable)
+    def __init__(self, base_url: str, username: str, password: str, tls: HttpTls | None = None) -> None:
+        self._endpoint = JsonEndpoint(base_url, "Airflow's API", HookUnavailable, tls=tls)
         self._username = username
         self._password = password
         self._token: str | None = None

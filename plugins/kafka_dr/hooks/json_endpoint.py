@@ -14,6 +14,7 @@ from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.link_local import GuardedAdapter, is_link_local
 from kafka_dr.hooks.redaction import HIDDEN, one_line
 
@@ -21,6 +22,8 @@ _BODY_LIMIT = 64 * 1024 * 1024
 _SHOWN_LIMIT = 20_000
 NO_ANSWER = 0
 _ATTEMPTS = 3
+#: In the text of an error: the connection failed before the request was sent.
+_BEFORE_SENDING = ("NewConnectionError", "NameResolution", "CERTIFICATE_VERIFY_FAILED")
 
 
 def checked_url(url: str, system: str) -> str:
@@ -100,6 +103,7 @@ class JsonEndpoint:
         system: str,
         failure: type[SystemUnavailable] = HookUnavailable,
         auth: tuple[str, str] | None = None,
+        tls: HttpTls | None = None,
     ) -> None:
         self.base_url = checked_url(base_url, system)
         self.system = system
@@ -109,6 +113,7 @@ class JsonEndpoint:
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, GuardedAdapter())
         self._session.auth = auth
+        (tls or HttpTls()).prepare(self._session, self.base_url, system)
         self._secrets = _forms_of(auth)
 
     def __repr__(self) -> str:
@@ -162,6 +167,9 @@ class JsonEndpoint:
             )
         except (requests.RequestException, HTTPError) as error:
             return HttpAnswer(NO_ANSWER, text=f"no usable answer ({type(error).__name__})", timed_out=True)
+        except OSError as error:
+            # `requests` looks for the files of certificates anew for each connection.
+            return HttpAnswer(NO_ANSWER, text=f"no usable answer ({one_line(error, 300)})", timed_out=True)
 
     def call(self, method: str, path: str, body: Any = None, timeout: float = 10.0) -> Any:
         """Send one request and return the JSON of a 2xx answer.
@@ -212,8 +220,9 @@ class JsonEndpoint:
         """
         default = (
             f"request {self.base_url} from the machine where the task ran. Without an answer, start {self.system} or"
-            " open the network; after HTTP 401 or 403, correct the login in the Airflow connection; after another"
-            f" error, correct the cause that the log of {self.system} names"
+            " open the network; after HTTP 401 or 403, correct the login in the Airflow connection; after an error"
+            " of a certificate, correct `verify`, `cert` and `key` in that connection's extra; after another error,"
+            f" correct the cause that the log of {self.system} names"
         )
         return self._failure(reason, self.shown(seen), next_step or default)
 
@@ -260,4 +269,4 @@ def _root_cause(error: BaseException) -> str:
 
 def _was_sent(error: requests.ConnectionError) -> bool:
     """Whether the request may have reached the system before the connection broke."""
-    return "NewConnectionError" not in repr(error) and "NameResolution" not in repr(error)
+    return not any(cause in repr(error) for cause in _BEFORE_SENDING)

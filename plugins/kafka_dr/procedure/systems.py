@@ -16,6 +16,7 @@ from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.site.drain import ApplicationDrain
 from kafka_dr.hooks.site.fence import FenceHook
 from kafka_dr.hooks.site.routing import ClientRouting, FileRouting, HttpRouting
@@ -40,7 +41,8 @@ class Systems:
     @cached_property
     def api(self) -> AirflowApi:
         """Client of Airflow's API, logged in with Switchback's own account."""
-        return AirflowApi(*self.connections.login(self.topology.airflow_api.connection))
+        name = self.topology.airflow_api.connection
+        return AirflowApi(*self.connections.login(name), tls=self.connections.tls(name))
 
     @property
     def source(self) -> KafkaCluster:
@@ -163,6 +165,6 @@ class Systems:
             self._acls[alias] = self.acls(self._cluster(alias))
         return self._acls[alias]
 
-    def _login(self, connection_id: str) -> tuple[str, tuple[str, str] | None]:
+    def _login(self, connection_id: str) -> tuple[str, tuple[str, str] | None, HttpTls]:
         url, user, password = self.connections.login(connection_id)
-        return url, (user, password) if user else None
+        return url, (user, password) if user else None, self.connections.tls(connection_id)

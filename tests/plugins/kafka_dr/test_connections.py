@@ -7,6 +7,7 @@ import json
 import pytest
 from kafka_dr.connections import Connections
 from kafka_dr.errors import BadInput
+from kafka_dr.hooks.http_tls import HttpTls
 
 TELLING = {
     "yarn": {"conn_type": "spark", "host": "yarn"},
@@ -65,3 +66,17 @@ def test_the_journal_on_postgresql_takes_psycopg(connection: dict, url: str, mon
     """Airflow's own spelling names no driver; a driver that is named stays."""
     monkeypatch.setenv("AIRFLOW_CONN_JOURNAL_X", json.dumps(connection))
     assert Connections().journal_url("journal_x") == url
+
+
+def test_certificates_of_an_http_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stand in the extra; a connection without an extra has none."""
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_CONNECT_X",
+        json.dumps({"conn_type": "http", "host": "https://c:8083", "extra": {"verify": "/ca.pem", "cert": "/c.pem"}}),
+    )
+    assert Connections().tls("connect_x") == HttpTls("/ca.pem", "/c.pem")
+    monkeypatch.setenv("AIRFLOW_CONN_CONNECT_X", json.dumps({"conn_type": "http", "host": "http://c:8083"}))
+    assert Connections().tls("connect_x") == HttpTls()
+    monkeypatch.setenv("AIRFLOW_CONN_CONNECT_X", json.dumps({"conn_type": "http", "extra": {"verify": False}}))
+    with pytest.raises(BadInput, match="connect_x"):
+        Connections().tls("connect_x")

@@ -17,6 +17,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponenti
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
+from kafka_dr.hooks.http_tls import HttpTls, Login
 from kafka_dr.hooks.json_endpoint import HttpAnswer, JsonEndpoint
 
 _SECRET_WORDS = ("password", "jaas", "secret", "token", "credential", "private", "ssl.keystore.key", "basic.auth")
@@ -92,7 +93,7 @@ class MirrorMaker:
     """
 
     def __init__(
-        self, base_url: str, auth: tuple[str, str] | None = None, request_seconds: float = _READ_SECONDS
+        self, base_url: str, auth: Login = None, tls: HttpTls | None = None, request_seconds: float = _READ_SECONDS
     ) -> None:
         """Create the client; no request is sent yet.
 
@@ -101,7 +102,7 @@ class MirrorMaker:
             auth: user and password; None without a login.
             request_seconds: how long to wait for the answer to one read before its request is sent again.
         """
-        self._endpoint = JsonEndpoint(base_url, "Connect", ConnectUnavailable, auth)
+        self._endpoint = JsonEndpoint(base_url, "Connect", ConnectUnavailable, auth, tls)
         self._request_seconds = request_seconds
 
     def __repr__(self) -> str:

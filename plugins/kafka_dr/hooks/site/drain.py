@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_dr.errors import HookUnavailable
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.json_endpoint import JsonEndpoint
 
 
@@ -44,8 +45,8 @@ class ApplicationDrain:
     A status other than 2xx, a redirect, or an answer without both counts means "the hook is unavailable".
     """
 
-    def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
-        self._endpoint = JsonEndpoint(base_url, "the application's drain hook", HookUnavailable, auth)
+    def __init__(self, base_url: str, auth: tuple[str, str] | None = None, tls: HttpTls | None = None) -> None:
+        self._endpoint = JsonEndpoint(base_url, "the application's drain hook", HookUnavailable, auth, tls)
 
     def __repr__(self) -> str:
         return f"ApplicationDrain({self._endpoint.base_url!r})"

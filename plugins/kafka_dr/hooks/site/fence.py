@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_dr.errors import HookUnavailable
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.json_endpoint import JsonEndpoint
 
 
@@ -42,8 +43,8 @@ class FenceHook:
     `fenced` (true or false) and `by` (a text) means "the hook is unavailable", never a fence.
     """
 
-    def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
-        self._endpoint = JsonEndpoint(base_url, "the fence hook", HookUnavailable, auth)
+    def __init__(self, base_url: str, auth: tuple[str, str] | None = None, tls: HttpTls | None = None) -> None:
+        self._endpoint = JsonEndpoint(base_url, "the fence hook", HookUnavailable, auth, tls)
 
     def __repr__(self) -> str:
         return f"FenceHook({self._endpoint.base_url!r})"

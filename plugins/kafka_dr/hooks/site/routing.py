@@ -18,6 +18,7 @@ from typing import Any
 
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, HookUnavailable, ReadBackFailed
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.json_endpoint import JsonEndpoint
 from kafka_dr.hooks.redaction import one_line
 from kafka_dr.hooks.whole_file import write_whole
@@ -199,8 +200,8 @@ class FileRouting(ClientRouting):
 class HttpRouting(ClientRouting):
     """The routing record in a service: `GET {base}/route` returns the record (404: none yet), a `PUT` replaces it."""
 
-    def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
-        self._endpoint = JsonEndpoint(base_url, "client routing", HookUnavailable, auth)
+    def __init__(self, base_url: str, auth: tuple[str, str] | None = None, tls: HttpTls | None = None) -> None:
+        self._endpoint = JsonEndpoint(base_url, "client routing", HookUnavailable, auth, tls)
 
     def __str__(self) -> str:
         return f"client routing at {self._endpoint.base_url}"

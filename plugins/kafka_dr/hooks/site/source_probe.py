@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_dr.errors import HookUnavailable
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.json_endpoint import JsonEndpoint
 
 
@@ -41,8 +42,8 @@ class SourceProbe:
     or `writable` true with `reachable` false means "the hook is unavailable", and says nothing about the source.
     """
 
-    def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
-        self._endpoint = JsonEndpoint(base_url, "the application's source probe", HookUnavailable, auth)
+    def __init__(self, base_url: str, auth: tuple[str, str] | None = None, tls: HttpTls | None = None) -> None:
+        self._endpoint = JsonEndpoint(base_url, "the application's source probe", HookUnavailable, auth, tls)
 
     def __repr__(self) -> str:
         return f"SourceProbe({self._endpoint.base_url!r})"

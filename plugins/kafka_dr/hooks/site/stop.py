@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.errors import HookUnavailable
+from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.json_endpoint import JsonEndpoint
 
 
@@ -25,8 +26,8 @@ class StopHook:
     stopped: stable log ends on the target prove it.
     """
 
-    def __init__(self, base_url: str, auth: tuple[str, str] | None = None) -> None:
-        self._endpoint = JsonEndpoint(base_url, "MirrorMaker 2's stop hook", HookUnavailable, auth)
+    def __init__(self, base_url: str, auth: tuple[str, str] | None = None, tls: HttpTls | None = None) -> None:
+        self._endpoint = JsonEndpoint(base_url, "MirrorMaker 2's stop hook", HookUnavailable, auth, tls)
 
     def __repr__(self) -> str:
         return f"StopHook({self._endpoint.base_url!r})"

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,10 @@ class RecordPositions(BaseOperator):
 def recorder_settings(topology: Topology, connections: Connections) -> dict[str, Any]:
     """Return topology path, connections and archive options for the recorder, which cannot read connections itself."""
     logins = {
-        flow.connect: dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True))
+        flow.connect: {
+            **dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True)),
+            "tls": asdict(connections.tls(flow.connect)),
+        }
         for flow in topology.flows
         if flow.connect
     }

@@ -98,7 +98,9 @@ def test_it_does_not_begin_without_its_settings() -> None:
 
 
 CLUSTERS = {"east": {"bootstrap.servers": "127.0.0.1:9"}, "west": {"bootstrap.servers": "127.0.0.1:9"}}
-WORKERS = {name: {"url": f"http://127.0.0.1:9/{name}", "user": "", "password": ""} for name in ("there", "back")}
+WORKERS = {
+    name: {"url": f"http://127.0.0.1:9/{name}", "user": "", "password": "", "tls": {}} for name in ("there", "back")
+}
 
 
 @pytest.mark.parametrize(

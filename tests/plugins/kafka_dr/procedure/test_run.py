@@ -306,7 +306,7 @@ def test_hooks_get_the_connections_login(
     """A drain or routing hook that asks for a login gets the connection's."""
     given: list[Any] = []
     for name in ("ApplicationDrain", "HttpRouting"):
-        monkeypatch.setattr(systems, name, lambda url, auth: given.append(auth))
+        monkeypatch.setattr(systems, name, lambda url, auth, tls: given.append(auth))
     procedure = make_bench(drain={"connection": "app"}, routing={"kind": "http", "connection": "app"}).procedure()
     getattr(procedure.systems, hook)
     assert given == [("user", "password")]
