@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -35,18 +35,28 @@ WARM_UP = "lab_warm_up"
 
 
 def start_airflow(lab: Lab, progress: ProgressLines) -> None:
-    """Start Airflow's components that are not running; if the lab has no database, first create it."""
+    """Start Airflow's components that are not running; if the lab has no database, first create it.
+
+    In the profile `production` this creates Airflow's tables only: the supervisor starts the components.
+    """
     lab.airflow_home.mkdir(parents=True, exist_ok=True)
     if not passwords_path(lab).exists():
         write_passwords(lab)
     # If airflow.cfg did not exist, all four components would write this file at the same time.
     (lab.airflow_home / "airflow.cfg").touch()
+    if lab.load().is_production:
+        lab.once("airflow-database", lambda: _migrate_server(lab, progress))
+        return
     if not database_path(lab).exists():
         _copy_database(_migrated_template(progress), database_path(lab))
+    start_components(lab, [name for name in COMPONENTS if lab.processes.pid(f"airflow-{name}") is None])
+
+
+def start_components(lab: Lab, components: Iterable[str]) -> None:
+    """Start these components of Airflow, none of which runs."""
     env = airflow_environment(lab)
-    for component in COMPONENTS:
-        if lab.processes.pid(f"airflow-{component}") is None:
-            lab.processes.start(f"airflow-{component}", _argv(component), env, lab.airflow_home)
+    for component in components:
+        lab.processes.start(f"airflow-{component}", _argv(component), env, lab.airflow_home)
 
 
 def components_live(lab: Lab) -> None:
@@ -145,17 +155,26 @@ def _migrate(template: Path) -> None:
     try:
         env = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
         env |= {"AIRFLOW_HOME": str(temporary), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
-        command = [sys.executable, "-m", "airflow", "db", "migrate"]
-        done = subprocess.run(command, env=env, cwd=temporary, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise LabError(
-                "airflow db migrate failed for a new, empty database; remove the cause, then start the lab again:"
-                f" {(done.stdout + done.stderr)[-2000:]}"
-            )
+        _run_migration(env, temporary)
         _copy_database(temporary / "airflow.db", temporary / "template.db")
         (temporary / "template.db").rename(template)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _migrate_server(lab: Lab, progress: ProgressLines) -> None:
+    progress.say("creating Airflow's tables on PostgreSQL")
+    _run_migration(airflow_environment(lab), lab.airflow_home)
+
+
+def _run_migration(env: Mapping[str, str], folder: Path) -> None:
+    command = [sys.executable, "-m", "airflow", "db", "migrate"]
+    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(
+            "airflow db migrate failed for a new, empty database; remove the cause, then start the lab again:"
+            f" {(done.stdout + done.stderr)[-2000:]}"
+        )
 
 
 def _copy_database(source: Path, target: Path) -> None:

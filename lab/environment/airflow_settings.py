@@ -65,7 +65,7 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
     }
     record = lab.load()
     web = {
-        f"connect_{alias}": {"conn_type": "http", "host": lab.connect_url(alias)}
+        f"connect_{alias}": {"conn_type": "http", "host": lab.connect_url(alias)} | _tls(lab)
         for alias in ALIASES
         if not record.runs_dedicated(alias)
     }
@@ -78,6 +78,11 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
         "kafka_dr_journal": {"conn_type": "generic", "extra": {"url": _database_url(record, "journal", lab.journal)}},
         "spark_default": {"conn_type": "spark", "host": master_url(lab)},
     }  # fmt: skip
+
+
+def _tls(lab: Lab) -> dict[str, Any]:
+    """Return the part of a connection to Connect that names the lab's CA; {} where Connect has no HTTPS."""
+    return {"extra": {"verify": str(lab.authority.certificate)}} if lab.load().is_production else {}
 
 
 def passwords_path(lab: Lab) -> Path:

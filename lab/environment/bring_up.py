@@ -21,7 +21,18 @@ from lab.environment.dedicated_mirror_maker import start_dedicated
 from lab.environment.locks import exclusive_lock
 from lab.environment.ports import free_ports
 from lab.environment.production.nodes import rights_by_certificate, start_nodes
-from lab.environment.production.profile import DATABASES, KEY_STORES, POSTGRES, PRODUCTION, SMALL, WORKERS, extra_ports
+from lab.environment.production.postgres import start_postgres
+from lab.environment.production.profile import (
+    DATABASES,
+    KEY_STORES,
+    POSTGRES,
+    PRODUCTION,
+    SMALL,
+    SUPERVISOR,
+    WORKERS,
+    extra_ports,
+)
+from lab.environment.production.supervisor import start_supervisor
 from lab.environment.production.transport import create_certificates
 from lab.environment.progress import ProgressLines
 from lab.environment.replication_check import prove_replication
@@ -85,11 +96,22 @@ def _jobs_of(lab: Lab, progress: ProgressLines) -> list[Callable[[], None]]:
     """Return the functions that start the lab's parts; these functions can run in parallel."""
     record = lab.load()
     parts: list[Callable[[], None]] = [lambda: _start_kafka(lab, progress)]
-    if record.airflow:
+    if record.is_production:
+        parts.append(lambda: _start_postgres_and_airflow(lab, progress))
+    elif record.airflow:
         parts.append(lambda: _start_airflow_and_wait(lab, progress))
     if record.spark_workers:
         parts.append(lambda: start_spark(lab, progress))
     return parts
+
+
+def _start_postgres_and_airflow(lab: Lab, progress: ProgressLines) -> None:
+    start_postgres(lab)
+    progress.say(f"PostgreSQL answers on {lab.load().address(POSTGRES)}")
+    if lab.load().airflow:
+        start_airflow(lab, progress)
+        start_supervisor(lab)
+        wait_for_airflow(lab, progress, lambda: lab.processes.must_live(SUPERVISOR))
 
 
 def _start_airflow_and_wait(lab: Lab, progress: ProgressLines) -> None:

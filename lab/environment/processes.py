@@ -73,7 +73,7 @@ class ProcessTable:
         if record is None or record.boot != boot_id() or self.pid(name) is not None:
             return
         for sighting in list_processes():
-            if _owner(sighting.pid) == os.getuid() and _belongs_to(sighting, record):
+            if _may_be_ours(sighting.pid) and _belongs_to(sighting, record):
                 _kill_if_same(sighting)
 
     def pid(self, name: str) -> int | None:
@@ -107,11 +107,10 @@ class ProcessTable:
     def members(self) -> dict[int, Sighting]:
         """Return, by pid, those processes that run now of all that this lab started, and of their descendants."""
         records = [record for record in self._records() if record.boot == boot_id()]
-        own_user = os.getuid()
         return {
             sighting.pid: sighting
             for sighting in list_processes()
-            if sighting.state != "Z" and sighting.pid != os.getpid() and _owner(sighting.pid) == own_user
+            if sighting.state != "Z" and sighting.pid != os.getpid() and _may_be_ours(sighting.pid)
             and (any(_belongs_to(sighting, record) for record in records) or self._is_marked(sighting.pid))
         }  # fmt: skip
 
@@ -198,11 +197,12 @@ def _belongs_to(sighting: Sighting, record: Started) -> bool:
     return leader is None or leader.started == record.started
 
 
-def _owner(pid: int) -> int:
+def _may_be_ours(pid: int) -> bool:
+    """Whether this user may have started a process: root also starts processes of another user, PostgreSQL's."""
     try:
-        return Path(f"/proc/{pid}").stat().st_uid
+        return os.getuid() in (0, Path(f"/proc/{pid}").stat().st_uid)
     except OSError:
-        return -1
+        return False
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 
 from lab.environment.locks import exclusive_lock
+from lab.environment.production.postgres import stop_postgres
+from lab.environment.production.supervisor import stop_supervisor
 from lab.environment.progress import ProgressLines
 from lab.environment.state import Lab
 
@@ -20,7 +22,10 @@ def down(state: Path | str, progress: ProgressLines | None = None) -> None:
     """
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
-        count = lab.processes.stop(GRACE_SECONDS, politely=("airflow",))
+        count = len(lab.processes.members())
+        stop_supervisor(lab)
+        stop_postgres(lab)
+        lab.processes.stop(GRACE_SECONDS, politely=("airflow",))
         progress.say(f"{count} processes stopped")
         if lab.exists():
             _remove_files(lab)

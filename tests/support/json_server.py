@@ -49,7 +49,7 @@ def served(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Iterator[str
 class Greeting(JsonHandler):
     """Answers each request with the name in the client's certificate."""
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         """Answer with the name."""
         certificate = self.connection.getpeercert() or {}
         self.answer(200, {"client": [value for (((_, value),),) in [certificate.get("subject", ((("", ""),),))]]})

@@ -42,7 +42,8 @@ class Systems:
     def api(self) -> AirflowApi:
         """Client of Airflow's API, logged in with Switchback's own account."""
         name = self.topology.airflow_api.connection
-        return AirflowApi(*self.connections.login(name), tls=self.connections.tls(name))
+        url, user, password = self.connections.login(name)
+        return AirflowApi(url, user, password, self.connections.tls(name))
 
     @property
     def source(self) -> KafkaCluster:
