@@ -47,7 +47,7 @@ def new_topic(lab: Lab, alias: str, partitions: int = 3) -> str:
     """Create a topic of a new name; return the name."""
     name = f"ho.orders-{uuid.uuid4().hex[:6]}"
     admin = AdminClient(client(lab, alias, "admin"))
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(timeout=SECONDS)
+    admin.create_topics([NewTopic(name, partitions, -1)])[name].result(timeout=SECONDS)
     return name
 
 
