@@ -199,8 +199,12 @@ def test_airflows_scheduler_is_started_again(lab: Lab) -> None:
         name = f"airflow-{component}"
         killed = lab.processes.pid(name)
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: lab.processes.pid(name) not in (None, killed), f"another {name}", RESTART_SECONDS)
+        wait_until(partial(_runs_anew, lab, name, killed), f"another {name}", RESTART_SECONDS)
     assert run_dag(lab, "lab_warm_up", {}, timeout=300) == 0
+
+
+def _runs_anew(lab: Lab, name: str, killed: int) -> bool:
+    return lab.processes.pid(name) not in (None, killed)
 
 
 def _pids(lab: Lab, alias: str) -> dict[str, Any]:
