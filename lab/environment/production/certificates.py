@@ -113,7 +113,10 @@ class LabAuthority:
         return CertificateFiles(*(self._folder / f"{name}.{end}" for end in ("pem", "key", "both.pem")))
 
     def key_store(self, name: str, password: str) -> Path:
-        """Write a PKCS#12 file with a subject's key, certificate and CA, for Java; return its path."""
+        """Return the path of a PKCS#12 file with a subject's key, certificate and CA, for Java; written once."""
+        path = self._folder / f"{name}.p12"
+        if path.exists():
+            return path
         files = self.files_of(name)
         key = _load_key(files.key)
         own, authority = (
@@ -121,14 +124,17 @@ class LabAuthority:
         )
         encryption = BestAvailableEncryption(password.encode())
         content = pkcs12.serialize_key_and_certificates(name.encode(), key, own, [authority], encryption)
-        return self._write(f"{name}.p12", content)
+        return self._write(path.name, content)
 
     def trust_store(self, password: str) -> Path:
-        """Write a PKCS#12 file with the CA's certificate, for Java; return its path."""
+        """Return the path of a PKCS#12 file with the CA's certificate, for Java; written once."""
+        path = self._folder / "trusted.p12"
+        if path.exists():
+            return path
         authority = x509.load_pem_x509_certificate(self.certificate.read_bytes())
         trusted = [pkcs12.PKCS12Certificate(authority, b"ca")]
         content = pkcs12.serialize_java_truststore(trusted, BestAvailableEncryption(password.encode()))
-        return self._write("trusted.p12", content)
+        return self._write(path.name, content)
 
     def _write(self, name: str, content: bytes) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -9,9 +9,13 @@ from lab.environment.state import ALIASES, Lab
 def create_certificates(lab: Lab) -> None:
     """Create the lab's CA, and the certificates of brokers, controllers, Connect workers and of one client, once."""
     names = [name for alias in ALIASES for name in node_names(alias)]
-    names += [f"connect-{member_name(alias, number)}" for alias in ALIASES for number in WORKERS]
-    for name in (*names, CERTIFICATE_CLIENT):
+    workers = [f"connect-{member_name(alias, number)}" for alias in ALIASES for number in WORKERS]
+    for name in (*names, *workers, CERTIFICATE_CLIENT):
         lab.authority.issue_once(name)
+    password = lab.load().passwords[KEY_STORES]
+    for name in workers:
+        lab.authority.key_store(name, password)
+    lab.authority.trust_store(password)
 
 
 def trust_settings(lab: Lab) -> dict[str, str]:
