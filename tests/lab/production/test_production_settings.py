@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,14 @@ from lab.environment.bring_up import _new_record, _open
 from lab.environment.connect import _worker_properties, cluster_client, connector_config
 from lab.environment.production.nodes import node_properties, rights_by_certificate
 from lab.environment.production.profile import BROKERS, CONTROLLER
-from lab.environment.production.supervisor import LONGEST_PAUSE, SOON_SECONDS, RestartPauses
+from lab.environment.production.supervisor import (
+    LONGEST_PAUSE,
+    SILENT_SECONDS,
+    SOON_SECONDS,
+    RestartPauses,
+    SilenceWatch,
+    silent_components,
+)
 from lab.environment.production.transport import create_certificates
 from lab.environment.state import Lab
 from lab.environment.topology_file import write_topology
@@ -232,3 +240,37 @@ def test_a_component_that_dies_at_once_is_started_less_and_less_often() -> None:
     later = starts[-1] + SOON_SECONDS + 1
     assert pauses.may_start("scheduler", later)
     assert not pauses.may_start("scheduler", later + 0.5) and pauses.may_start("scheduler", later + 2.0)
+
+
+def _health(seconds_ago: float, database: str = "healthy") -> dict[str, Any]:
+    at = (NOW - timedelta(seconds=seconds_ago)).isoformat()
+    return {
+        "metadatabase": {"status": database},
+        "scheduler": {"status": "unhealthy", "latest_scheduler_heartbeat": at},
+        "triggerer": {"status": "healthy", "latest_triggerer_heartbeat": NOW.isoformat()},
+        "dag_processor": {"status": None, "latest_dag_processor_heartbeat": None},
+    }
+
+
+NOW = datetime(2026, 11, 26, tzinfo=UTC)
+
+
+def test_who_gives_no_heartbeat_is_silent() -> None:
+    """Not one that has never given one, and nobody while the database is away."""
+    assert silent_components(_health(SILENT_SECONDS + 1), NOW) == ["scheduler"]
+    assert silent_components(_health(SILENT_SECONDS - 1), NOW) == []
+    assert silent_components(_health(SILENT_SECONDS + 1, database="unhealthy"), NOW) == []
+
+
+def test_only_an_old_process_is_killed_for_its_silence(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heartbeat of the process before it is old, too."""
+    watch, killed = SilenceWatch(lab), list[int]()
+    monkeypatch.setattr(watch, "_silent", lambda: ["scheduler"])
+    monkeypatch.setattr("os.kill", lambda pid, _: killed.append(pid))
+    pids = iter([7] * 4 * 4)
+    monkeypatch.setattr(type(lab.processes), "pid", lambda _, name: next(pids))
+    for now in (0.0, 60.0, SILENT_SECONDS - 1):
+        watch.kill_silent(now)
+    assert killed == []
+    watch.kill_silent(SILENT_SECONDS + 10)
+    assert killed == [7]
