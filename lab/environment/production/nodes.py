@@ -7,6 +7,7 @@ log in by SCRAM, over TLS. No listener takes a connection without TLS.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -27,8 +28,11 @@ from lab.environment.production.profile import (
 )
 from lab.environment.progress import wait_until
 from lab.environment.state import PRINCIPALS, Lab, write_private
+from lab.errors import LabError
 
 READY_SECONDS = 600.0
+#: The lab is of use also while a replica of some topic catches up.
+SYNC_SECONDS = 60.0
 BROKER_HEAP, CONTROLLER_HEAP = "384m", "160m"
 
 
@@ -42,23 +46,22 @@ def start_nodes(lab: Lab, alias: str) -> None:
         if lab.processes.pid(name) is None:
             _start(lab, alias, node, name)
     client = admin_client(lab, alias)
+    still_possible = partial(lab.processes.must_live, *names)
     wait_until(
-        partial(_all_in_service, client),
+        lambda: set(client.list_topics(timeout=5.0).brokers) == set(BROKERS),
         f"the brokers of {alias} to answer",
         READY_SECONDS,
-        still_possible=partial(lab.processes.must_live, *names),
+        still_possible=still_possible,
         pause=0.5,
     )
+    # A broker that was killed is listed until its session has ended, and comes back without being in sync yet.
+    with suppress(LabError):
+        wait_until(partial(_all_in_sync, client), "replicas to be in sync", SYNC_SECONDS, pause=0.5)
 
 
-def _all_in_service(client: AdminClient) -> bool:
-    """Whether all brokers are listed, and no partition is without one of its replicas.
-
-    A broker that was killed is listed until its session has ended, and comes back without being in sync yet.
-    """
-    found = client.list_topics(timeout=5.0)
-    partitions = [partition for topic in found.topics.values() for partition in topic.partitions.values()]
-    return set(found.brokers) == set(BROKERS) and all(set(p.isrs) == set(p.replicas) for p in partitions)
+def _all_in_sync(client: AdminClient) -> bool:
+    topics = client.list_topics(timeout=5.0).topics.values()
+    return all(set(one.isrs) == set(one.replicas) for topic in topics for one in topic.partitions.values())
 
 
 def _start(lab: Lab, alias: str, node: int, name: str) -> None:
