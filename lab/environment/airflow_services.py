@@ -80,7 +80,7 @@ def wait_for_airflow(lab: Lab, progress: ProgressLines, alive: Callable[[], None
     progress.say(f"Airflow answers on {lab.airflow_url}")
     api = AirflowClient.of(lab, "operator")
     wait_until(lambda: WARM_UP in api.dag_ids(), f"the DAG {WARM_UP} to be parsed", READY_SECONDS, still_possible=alive)
-    lab.once("warm-up", lambda: _run_warm_up(api, alive))
+    lab.once("warm-up", lambda: run_warm_up(lab, alive))
     progress.say("a task has run")
     count = wait_until(
         lambda: _all_parsed(api), "every DAG file to be parsed", READY_SECONDS, still_possible=alive, pause=0.3
@@ -107,7 +107,17 @@ def _get(lab: Lab, path: str) -> requests.Response:
         return session.get(f"{lab.airflow_url}{path}", timeout=60)
 
 
-def _run_warm_up(api: AirflowClient, alive: Callable[[], None]) -> None:
+def run_warm_up(lab: Lab, alive: Callable[[], None]) -> None:
+    """Have Airflow run a task that does nothing, and wait until it has run.
+
+    Args:
+        lab: the lab.
+        alive: raises LabError if a component has ended, because waiting is then pointless.
+
+    Raises:
+        LabError: the task failed, or did not run in time.
+    """
+    api = AirflowClient.of(lab, "operator")
     run_id = api.trigger(WARM_UP, {})
     state = wait_until(
         lambda: (state := api.run(WARM_UP, run_id)["state"]) in ("success", "failed") and state,

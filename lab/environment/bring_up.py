@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.environment import acls
-from lab.environment.airflow_services import components_live, start_airflow, wait_for_airflow
+from lab.environment.airflow_services import components_live, run_warm_up, start_airflow, wait_for_airflow
 from lab.environment.airflow_settings import write_environment
 from lab.environment.brokers import admin_client, start_broker
 from lab.environment.connect import create_flow, flow_is_stopped, start_worker
@@ -32,7 +32,7 @@ from lab.environment.production.profile import (
     WORKERS,
     extra_ports,
 )
-from lab.environment.production.supervisor import start_supervisor
+from lab.environment.production.supervisor import kill_components, start_supervisor
 from lab.environment.production.transport import create_certificates
 from lab.environment.progress import ProgressLines
 from lab.environment.replication_check import prove_replication
@@ -106,12 +106,18 @@ def _jobs_of(lab: Lab, progress: ProgressLines) -> list[Callable[[], None]]:
 
 
 def _start_postgres_and_airflow(lab: Lab, progress: ProgressLines) -> None:
-    start_postgres(lab)
+    has_died = start_postgres(lab)
     progress.say(f"PostgreSQL answers on {lab.load().address(POSTGRES)}")
     if lab.load().airflow:
         start_airflow(lab, progress)
+        if has_died:
+            kill_components(lab)
         start_supervisor(lab)
-        wait_for_airflow(lab, progress, lambda: lab.processes.must_live(SUPERVISOR))
+        alive = partial(lab.processes.must_live, SUPERVISOR)
+        wait_for_airflow(lab, progress, alive)
+        if has_died:
+            # For half a minute Airflow calls its components healthy by heartbeats of the killed ones.
+            run_warm_up(lab, alive)
 
 
 def _start_airflow_and_wait(lab: Lab, progress: ProgressLines) -> None:

@@ -36,10 +36,15 @@ _SETTINGS = {
 _RULES = "local all all scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n"
 
 
-def start_postgres(lab: Lab) -> None:
-    """Start PostgreSQL unless it runs, and wait until it answers; in a new lab, create roles and databases."""
-    if lab.processes.pid(POSTGRES) is None:
-        if not (_data(lab) / "PG_VERSION").exists():
+def start_postgres(lab: Lab) -> bool:
+    """Start PostgreSQL unless it runs, and wait until it answers; in a new lab, create roles and databases.
+
+    Returns:
+        Whether the server of an existing lab had died.
+    """
+    is_new = not (_data(lab) / "PG_VERSION").exists()
+    if started := lab.processes.pid(POSTGRES) is None:
+        if is_new:
             _create_data(lab)
         _write_settings(lab)
         lab.processes.start(POSTGRES, _as_server(lab, "postgres", "-D", str(_data(lab))), dict(os.environ), lab.home)
@@ -51,6 +56,7 @@ def start_postgres(lab: Lab) -> None:
     )
     for name in DATABASES:
         lab.once(f"database-{name}", lambda name=name: _create_database(lab, name))  # type: ignore[misc]
+    return started and not is_new
 
 
 def stop_postgres(lab: Lab) -> None:

@@ -62,6 +62,13 @@ def start_supervisor(lab: Lab) -> None:
         lab.processes.start(SUPERVISOR, [sys.executable, "-m", module, str(lab.root)], dict(os.environ), lab.home)
 
 
+def kill_components(lab: Lab) -> None:
+    """Kill Airflow's components that run: a scheduler whose database was away lives on, but does nothing any more."""
+    for component in COMPONENTS:
+        if (pid := lab.processes.pid(f"airflow-{component}")) is not None:
+            os.kill(pid, signal.SIGKILL)
+
+
 def stop_supervisor(lab: Lab) -> None:
     """Stop the supervisor at once, if it runs, so that it starts nothing again while the lab is taken down."""
     if (pid := lab.processes.pid(SUPERVISOR)) is not None:
