@@ -38,7 +38,7 @@ NODES = (1, 2, 3)
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A lab with Airflow, under a folder that only root may enter."""
-    state = tmp_path_factory.mktemp("production") / "a lab"
+    state = tmp_path_factory.mktemp("production") / "lab"
     try:
         up(state, profile="production")
         yield Lab(state)
