@@ -128,7 +128,7 @@ class SilenceWatch:
             return []
 
 
-def supervise(lab: Lab) -> None:
+def supervise_components(lab: Lab) -> None:
     """Start Airflow's components, and each again when it has died or is silent, until this process is stopped."""
     pauses, watch = RestartPauses(), SilenceWatch(lab)
     while lab.exists():
@@ -150,4 +150,4 @@ def _reap_children() -> None:
 
 
 if __name__ == "__main__":
-    supervise(Lab(sys.argv[1]))
+    supervise_components(Lab(sys.argv[1]))
