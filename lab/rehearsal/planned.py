@@ -23,8 +23,8 @@ from lab.checker import CheckResult, Finding, Ledger, Names, RoundTripCheck, Rou
 from lab.checker.client_history import ClientLogs
 from lab.checker.readers import ClusterReader, Place
 from lab.clients.starting import Clients, OwnProcess
-from lab.environment.brokers import start_broker
-from lab.environment.connect import call_worker, connector_name, start_worker
+from lab.environment.connect import call_worker, connector_name
+from lab.environment.production.site import process_names, start_processes
 from lab.environment.state import ALIASES, Lab
 from lab.errors import LabError
 from lab.rehearsal.run import run_dag
@@ -169,7 +169,8 @@ class Rehearsal:
         time.sleep(seconds)
 
     def kill(self, *names: str) -> None:
-        """Kill processes of the lab by name with -9, and wait until these processes have ended."""
+        """Kill processes of the lab with -9, and wait until they have ended; `start_again` says what the names are."""
+        names = tuple(process for name in names for process in process_names(self.lab, name))
         for pid in [self.lab.processes.pid(name) for name in names]:
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
@@ -181,9 +182,8 @@ class Rehearsal:
             )
 
     def start_again(self, name: str) -> None:
-        """Start a killed broker or Connect worker (`broker-ALIAS`, `connect-ALIAS`), and wait until it answers."""
-        kind, _, alias = name.partition("-")
-        {"broker": start_broker, "connect": start_worker}[kind](self.lab, alias)
+        """Start a site's killed brokers or Connect workers (`broker-ALIAS`, `connect-ALIAS`), and await answers."""
+        start_processes(self.lab, name)
 
     def await_state(self, state: str, seconds: float = 0.0) -> None:
         """Wait until MirrorMaker 2's source connector and its tasks have been in `state` for `seconds` without break.

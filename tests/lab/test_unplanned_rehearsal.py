@@ -21,7 +21,9 @@ from lab.demo.__main__ import DEMOS, main
 from lab.demo.failback import FailbackDemo
 from lab.demo.lost_source import LostSourceDemo
 from lab.demo.showing import loss_table, rereads_table
+from lab.environment.bring_up import _new_record
 from lab.environment.processes import ProcessTable
+from lab.environment.state import LabRecord
 from lab.rehearsal import unplanned as lost_source_rehearsal
 from lab.rehearsal.planned import Rehearsal
 from lab.rehearsal.unplanned import Accident, LostSourceRehearsal, TargetWatch, longest_sample
@@ -38,6 +40,10 @@ class Sleepers:
         self.processes = ProcessTable(folder / "processes", folder / "logs", marker=str(folder))
         for name in NAMES:
             self.processes.start(name, ["sleep", "600"], {}, folder)
+
+    def load(self) -> LabRecord:
+        """The record of a small lab."""
+        return _new_record("identity", "read_uncommitted")
 
     def collected(self, folder: Path) -> Path:
         """Everything is there."""

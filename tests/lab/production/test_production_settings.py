@@ -20,6 +20,7 @@ from lab.environment.bring_up import _new_record, _open
 from lab.environment.connect import _worker_properties, cluster_client, connector_config
 from lab.environment.production.nodes import node_properties, rights_by_certificate
 from lab.environment.production.profile import BROKERS, CONTROLLER
+from lab.environment.production.site import process_names
 from lab.environment.production.supervisor import (
     LONGEST_PAUSE,
     SILENT_SECONDS,
@@ -274,3 +275,11 @@ def test_only_an_old_process_is_killed_for_its_silence(lab: Lab, monkeypatch: py
     assert killed == []
     watch.kill_silent(SILENT_SECONDS + 10)
     assert killed == [7]
+
+
+def test_a_site_is_killed_as_a_whole(lab: Lab, small: Lab) -> None:
+    """All brokers with their controller, or all workers; in `small` the one process."""
+    assert process_names(small, "broker-primary") == ["broker-primary"]
+    brokers = ["broker-primary", "broker-primary-2", "broker-primary-3"]
+    assert process_names(lab, "broker-primary") == ["controller-primary", *brokers]
+    assert process_names(lab, "connect-standby") == ["connect-standby", "connect-standby-2"]
