@@ -59,6 +59,8 @@ class LoadWorker:
             **task["properties"],
             "acks": "all",
             "enable.idempotence": idempotent,
+            # The others send each record once: a retry after a lost answer would write it twice, on the source itself.
+            **({} if idempotent else {"message.send.max.retries": 0}),
             "linger.ms": 5,
             "batch.num.messages": 2000,
             "log_level": 3,
