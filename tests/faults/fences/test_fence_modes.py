@@ -44,7 +44,7 @@ def exempt_super_users(stage: Stage) -> None:
     """MirrorMaker 2 and the orchestrator are super users on every node, as the topology says."""
     topology = yaml.safe_load(stage.lab.topology.read_text())
     for cluster in topology["clusters"].values():
-        cluster["super_users"] = SUPER_USERS
+        cluster["super_users"] = list(SUPER_USERS)  # one list for both would be a YAML anchor
     stage.lab.topology.write_text(yaml.safe_dump(topology))
 
 
