@@ -12,6 +12,7 @@ from lab.environment.bring_up import ISOLATIONS, POLICIES, up
 from lab.environment.production.profile import PROFILES
 from lab.environment.state import DEFAULT_STATE, Lab
 from lab.environment.take_down import down
+from lab.environment.versions.choices import CONNECT_OPTION, KAFKA_OPTION, read_pairs
 from lab.errors import LabError
 from lab.rehearsal.run import run_dag
 
@@ -42,6 +43,10 @@ def _parser() -> argparse.ArgumentParser:
         help="workers of a Spark cluster to translate on (default: 0, Spark inside the task)",
     )
     up_command.add_argument("--profile", choices=PROFILES, help="size and security of the clusters (default: small)")
+    for option, what in ((KAFKA_OPTION, "a cluster's brokers"), (CONNECT_OPTION, "its Connect worker and MM2")):
+        up_command.add_argument(
+            option, action="append", metavar="ALIAS=VERSION", help=f"Kafka version of {what}; may be repeated"
+        )
     _command(commands, "down", "stop the lab and remove its files, except evidence and foreign files", _down)
     status_command = _command(commands, "status", "addresses, users and passwords of this lab", _status)
     status_command.add_argument("--json", action="store_true", help="only JSON on the standard output (always so)")
@@ -83,6 +88,8 @@ def _up(options: argparse.Namespace) -> int:
         options.isolation,
         options.spark_workers,
         profile=options.profile,
+        kafka=read_pairs(KAFKA_OPTION, options.kafka),
+        connect=read_pairs(CONNECT_OPTION, options.connect),
     )
     return 0
 

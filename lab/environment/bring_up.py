@@ -6,7 +6,7 @@ import base64
 import json
 import secrets
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,8 @@ from lab.environment.replication_check import prove_replication
 from lab.environment.spark_cluster import start_spark
 from lab.environment.state import ALIASES, LOOPBACK, PRINCIPALS, ROLES, Lab, LabRecord
 from lab.environment.topology_file import write_routing, write_topology
+from lab.environment.versions.choices import choose_versions, keep_versions
+from lab.environment.versions.version_jars import fetch_versions
 from lab.errors import LabError
 
 POLICIES = ("identity", "default")
@@ -57,6 +59,8 @@ def up(
     dedicated: bool | None = None,
     progress: ProgressLines | None = None,
     profile: str | None = None,
+    kafka: Mapping[str, str] | None = None,
+    connect: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Start a lab, or the parts of an existing lab that are not running; return the lab's status document.
 
@@ -72,15 +76,21 @@ def up(
             None: as in the existing lab, False for a new lab.
         progress: prints progress lines; None: to the standard output.
         profile: `small` or `production`; None: as in the existing lab, `small` for a new lab.
+        kafka: Kafka version of brokers, by cluster; clusters that are not named run the newest. None: as in the
+            existing lab, the newest everywhere for a new lab.
+        connect: Kafka version of Connect workers and MirrorMaker 2, likewise.
 
     Raises:
         LabError: a process did not start (the text has the last lines of its logs), the existing lab has other
-            settings, or the folder has files of the lab's names that no lab created.
+            settings, the folder has files of the lab's names that no lab created, or a version does not exist.
     """
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
+        versions = choose_versions(lab, kafka, connect, policy or "identity", dedicated or False, profile)
         _open(lab, policy, isolation, airflow, spark_workers, dedicated, profile)
+        keep_versions(lab, versions)
         progress.say(f"lab under {lab.root}, {lab.load().policy} naming")
+        fetch_versions(versions, progress)
         if lab.load().is_production:
             create_certificates(lab)
         write_topology(lab)

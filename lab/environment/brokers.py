@@ -1,4 +1,7 @@
-"""Configure, format and start the two clusters, each of a single KRaft node (broker and controller)."""
+"""Configure, format and start the two clusters, each of a single KRaft node (broker and controller).
+
+A broker older than 3.5 has a ZooKeeper beside it instead (`versions/zookeeper.py`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from confluent_kafka.admin import AdminClient
 from lab.environment.jvm import java_command, properties_text, run_to_end
 from lab.environment.progress import wait_until
 from lab.environment.state import LOOPBACK, PRINCIPALS, Lab, write_private
+from lab.environment.versions.releases import RELEASES, Release
+from lab.environment.versions.zookeeper import await_unregistered, create_users, start_zookeeper, with_zookeeper
 
 READY_SECONDS = 240.0
 #: For a lab in containers: a broker's port for clients that run outside of the containers.
@@ -19,10 +24,14 @@ LARGEST_MESSAGE = 10 * 1024 * 1024
 
 def start_broker(lab: Lab, alias: str) -> bool:
     """Start a cluster's broker unless it runs, and wait until it answers; return True if it did not run."""
-    name = f"broker-{alias}"
+    name, release = f"broker-{alias}", release_of(lab, alias)
+    if release.zookeeper:
+        start_zookeeper(lab, alias)
     if started := lab.processes.pid(name) is None:
         write_broker_settings(lab, alias)
-        if not (_data_folder(lab, alias) / "meta.properties").exists():
+        if release.zookeeper:
+            await_unregistered(lab, alias)
+        elif not (_data_folder(lab, alias) / "meta.properties").exists():
             run_to_end(f"format-{alias}", format_command(lab, alias))
         lab.processes.start(name, broker_command(lab, alias), dict(os.environ), lab.home)
     client = admin_client(lab, alias)
@@ -32,7 +41,14 @@ def start_broker(lab: Lab, alias: str) -> bool:
         READY_SECONDS,
         still_possible=lambda: lab.processes.must_live(name),
     )
+    if release.zookeeper:
+        lab.once(f"users-{alias}", lambda: create_users(lab, client))
     return started
+
+
+def release_of(lab: Lab, alias: str) -> Release:
+    """Return what a cluster's Kafka version needs."""
+    return RELEASES[lab.load().kafka_of(alias)]
 
 
 def admin_client(lab: Lab, alias: str) -> AdminClient:
@@ -56,13 +72,17 @@ def scram_login(name: str, password: str) -> str:
 
 def write_broker_settings(lab: Lab, alias: str) -> None:
     """Write the properties file of a cluster's broker."""
-    write_private(_properties_path(lab, alias), properties_text(_properties(lab, alias)))
+    properties = _properties(lab, alias)
+    if release_of(lab, alias).zookeeper:
+        properties = with_zookeeper(properties, lab, alias)
+    write_private(_properties_path(lab, alias), properties_text(properties))
 
 
 def broker_command(lab: Lab, alias: str) -> list[str]:
     """Write the Java argument file of a cluster's broker; return the command that runs the broker."""
     heap = os.environ.get("SWITCHBACK_BROKER_HEAP", "512m")
-    return java_command(lab, f"broker-{alias}", heap, "kafka.Kafka", str(_properties_path(lab, alias)))
+    version = lab.load().kafka_of(alias)
+    return java_command(lab, f"broker-{alias}", heap, "kafka.Kafka", str(_properties_path(lab, alias)), version=version)
 
 
 def format_command(lab: Lab, alias: str) -> list[str]:
@@ -72,7 +92,8 @@ def format_command(lab: Lab, alias: str) -> list[str]:
     arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(_properties_path(lab, alias))]
     for user in users:
         arguments += ["--add-scram", user]
-    return java_command(lab, f"format-{alias}", "256m", "kafka.tools.StorageTool", *arguments)
+    version = record.kafka_of(alias)
+    return java_command(lab, f"format-{alias}", "256m", "kafka.tools.StorageTool", *arguments, version=version)
 
 
 def common_settings() -> dict[str, object]:

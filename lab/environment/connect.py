@@ -16,6 +16,7 @@ from lab.environment.production.profile import member_name
 from lab.environment.production.transport import rest_settings, trust_settings
 from lab.environment.progress import wait_until
 from lab.environment.state import DEDICATED, Lab, write_private
+from lab.environment.versions.releases import RELEASES, Release
 
 READY_SECONDS = 240.0
 KINDS = {
@@ -73,8 +74,8 @@ def worker_command(lab: Lab, alias: str, number: int = 1) -> list[str]:
     """Write the Java argument file of a cluster's Connect worker; return the command that runs the worker."""
     heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "384m" if lab.load().is_production else "512m")
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
-    name = f"connect-{member_name(alias, number)}"
-    return java_command(lab, name, heap, main, str(_properties_path(lab, alias, number)))
+    name, version = f"connect-{member_name(alias, number)}", lab.load().connect_of(alias)
+    return java_command(lab, name, heap, main, str(_properties_path(lab, alias, number)), version=version)
 
 
 def create_flow(lab: Lab, worker: str) -> None:
@@ -87,10 +88,18 @@ def create_flow(lab: Lab, worker: str) -> None:
     existing = call_worker(lab, worker, "GET", "/connectors").json()
     for kind in KINDS:
         name = connector_name(source, target, kind)
+        state = "RUNNING" if worker == "standby" or kind == "heartbeat" else "STOPPED"
+        chosen = {"initial_state": state} if release_of_worker(lab, worker).stops_connectors else {}
         if name not in existing:
-            state = "RUNNING" if worker == "standby" or kind == "heartbeat" else "STOPPED"
-            body = {"name": name, "config": connector_config(lab, source, target, kind), "initial_state": state}
+            body = {"name": name, "config": connector_config(lab, source, target, kind), **chosen}
             wait_until(partial(_created, lab, worker, body), f"{name} to be created", READY_SECONDS)
+        if state == "STOPPED" and not chosen:
+            wait_until(partial(_paused, lab, worker, name), f"{name} to be PAUSED", READY_SECONDS)
+
+
+def release_of_worker(lab: Lab, alias: str) -> Release:
+    """Return what the Kafka version of a cluster's Connect worker needs."""
+    return RELEASES[lab.load().connect_of(alias)]
 
 
 def flow_is_stopped(lab: Lab, worker: str) -> bool:
@@ -126,6 +135,16 @@ def _created(lab: Lab, worker: str, body: dict[str, Any]) -> bool:
     return answer.ok or body["name"] in call_worker(lab, worker, "GET", "/connectors").json()
 
 
+def _paused(lab: Lab, worker: str, name: str) -> bool:
+    """Pause a connector of a worker that knows no STOPPED; return whether the connector is PAUSED.
+
+    Until then nothing is copied in a circle: such a worker has default naming only.
+    """
+    call_worker(lab, worker, "PUT", f"/connectors/{name}/pause")
+    status: dict[str, Any] = call_worker(lab, worker, "GET", f"/connectors/{name}/status").json()
+    return status["connector"]["state"] == "PAUSED"
+
+
 def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str, str]:
     """Return the configuration of a connector of the flow `source`->`target`; it contains no secret.
 
@@ -150,7 +169,7 @@ def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str,
         "value.converter": _BYTES,
         "header.converter": _BYTES,
         "errors.tolerance": "none",
-        **settings_of(lab, kind),
+        **release_of_worker(lab, target).named(settings_of(lab, kind)),
         **({"heartbeats.replication.enabled": "false"} if (kind, source) == ("source", "standby") else {}),
     }
 
@@ -241,7 +260,7 @@ def _worker_properties(lab: Lab, alias: str, number: int) -> dict[str, object]:
         "offset.flush.interval.ms": 1000,
         "scheduled.rebalance.max.delay.ms": 0,
         "connector.client.config.override.policy": "All",
-        "plugin.discovery": "service_load",
+        **({"plugin.discovery": "service_load"} if release_of_worker(lab, alias).plugin_discovery else {}),
         **login_provider(lab),
     }
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import javaproperties
 
 from lab.environment.state import Lab, write_private
+from lab.environment.versions.releases import NEWEST, RELEASES
+from lab.environment.versions.version_jars import version_folder
 from lab.errors import LabError
-from lab.install.jars import LAB, ready_jars
+from lab.install.jars import LAB
 from lab.install.java_flags import FLAGS
 
 
@@ -20,27 +22,25 @@ def java_program() -> str:
     return f"{home}/bin/java" if home else "java"
 
 
-def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str) -> list[str]:
+def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str, version: str = NEWEST) -> list[str]:
     """Write a Java program's argument file; return the command that starts the program with this file.
 
     Args:
         name: name of the process, also of its argument file and its log file.
         heap: value of Java's option -Xmx, such as ``512m``.
         main: name of the class with the main method.
+        version: version of Kafka whose jars are on the class path.
 
     Raises:
         LabError: the jars are not installed.
     """
-    jars = ready_jars()
-    if jars is None:
-        raise LabError("the Kafka jars are missing; run: make setup")
     options = [
         f"-Xmx{heap}",
         *FLAGS,
-        *_logging_options(lab, name),
+        *_logging_options(lab, name, version),
         f"-Djava.io.tmpdir={temporary_folder(lab)}",
         "-cp",
-        f"{jars / 'kafka'}/*",
+        f"{version_folder(version)}/*",
         main,
         *arguments,
     ]
@@ -75,14 +75,16 @@ def properties_text(properties: dict[str, object]) -> str:
     return javaproperties.dumps({key: str(value) for key, value in properties.items()}, timestamp=None)
 
 
-def _logging_options(lab: Lab, name: str) -> list[str]:
+def _logging_options(lab: Lab, name: str, version: str) -> list[str]:
     """Return Java's options for logging: to one file per process; in containers to the standard output."""
     if lab.load().published:
         return [f"-Dlog4j2.configurationFile={LAB / 'containers' / 'log4j2.properties'}"]
-    return [
-        f"-Dlab.log={lab.logs / name}.log",
-        f"-Dlog4j2.configurationFile={LAB / 'environment' / 'log4j2.properties'}",
-    ]
+    environment = LAB / "environment"
+    if RELEASES[version].log4j2:
+        chosen = f"-Dlog4j2.configurationFile={environment / 'log4j2.properties'}"
+    else:
+        chosen = f"-Dlog4j.configuration={(environment / 'log4j.properties').as_uri()}"
+    return [f"-Dlab.log={lab.logs / name}.log", chosen]
 
 
 def _quoted(argument: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from lab.environment.processes import ProcessTable
 from lab.environment.production import profile as production
 from lab.environment.production.certificates import LabAuthority
+from lab.environment.versions.releases import NEWEST
 from lab.errors import LabError
 from lab.install.jars import PROJECT
 
@@ -47,6 +48,8 @@ class LabRecord:
         profile: `small` or `production`.
         hosts: host of a service, by its name in `ports`; services that are not listed are on 127.0.0.1.
         published: ports published on the host's 127.0.0.1, by service. Only the record that containers read has them.
+        kafka: Kafka version of a cluster's brokers, by alias; clusters that are not listed run the newest version.
+        connect: Kafka version of a cluster's Connect worker and MirrorMaker 2, likewise.
     """
 
     policy: str
@@ -62,6 +65,8 @@ class LabRecord:
     profile: str = production.SMALL
     hosts: dict[str, str] = field(default_factory=dict)
     published: dict[str, int] = field(default_factory=dict)
+    kafka: dict[str, str] = field(default_factory=dict)
+    connect: dict[str, str] = field(default_factory=dict)
 
     def address(self, name: str) -> str:
         """Return "host:port" of a service by its name in `ports`."""
@@ -76,6 +81,14 @@ class LabRecord:
     def replicas(self) -> int:
         """Replication factor of topics."""
         return production.REPLICAS if self.is_production else 1
+
+    def kafka_of(self, alias: str) -> str:
+        """Return the Kafka version of a cluster's brokers."""
+        return self.kafka.get(alias, NEWEST)
+
+    def connect_of(self, alias: str) -> str:
+        """Return the Kafka version of a cluster's Connect worker, or of MirrorMaker 2 in its place."""
+        return self.connect.get(alias, NEWEST)
 
     def runs_dedicated(self, worker: str) -> bool:
         """Whether MirrorMaker 2 runs in dedicated mode for the flow to a cluster, so that no Connect worker runs.
@@ -228,6 +241,7 @@ class Lab:
             "bootstrap_servers": self.bootstrap_servers(alias),
             "client_properties": {client: self.client_properties(alias, client) for client in clients},
             "connect_url": self.connect_url(alias),
+            "kafka_version": record.kafka_of(alias),
             "pids": pids | (self._member_pids(alias) if record.is_production else {}),
         }
 

@@ -60,7 +60,11 @@ class GroupPlan(NamedTuple):
 class GroupPlanner:
     """Plans groups and their positions from the spans of the topics' logs."""
 
-    def __init__(self, rng: random.Random, spans: Mapping[tuple[str, int], PartitionSpan]) -> None:
+    def __init__(
+        self, rng: random.Random, spans: Mapping[tuple[str, int], PartitionSpan], new_protocol: bool = True
+    ) -> None:
+        """Take the spans by topic and partition; without `new_protocol` ordinary members stand for such groups."""
+        self._new_protocol = new_protocol
         self._rng = rng
         self._spans = spans
 
@@ -119,6 +123,8 @@ class GroupPlanner:
 
     def _plan(self, topic: TopicTruth, label: str, positions: dict[int, int]) -> GroupPlan:
         how = self._rng.choices([ADMIN, STANDALONE, MEMBER, NEW_PROTOCOL], [60, 30, 7, 3])[0]
+        if how == NEW_PROTOCOL and not self._new_protocol:
+            how = MEMBER
         return GroupPlan(
             self._name(label), how, {(topic.name, partition): offset for partition, offset in positions.items()}
         )

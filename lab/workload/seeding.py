@@ -43,6 +43,8 @@ class Workload:
         self._scale = scale
         self._groups = groups
         self._properties = status["clusters"][cluster]["client_properties"]
+        # Brokers have group.protocol=consumer from 4.0 on.
+        self._new_protocol = not status["clusters"][cluster]["kafka_version"].startswith(("2.", "3."))
         self._admin = AdminClient({**self._properties["admin"], "log_level": 3})
         self._shapes = [shape for shape in SHAPES if kinds is None or shape.kind in set(kinds)]
         self.truth = GroundTruth(seed, cluster)
@@ -54,7 +56,7 @@ class Workload:
         self._write(shapes)
         self._cut_heads(shapes)
         spans = self._spans([name for name, shape in shapes.items() if shape.compacted])
-        plans = list(GroupPlanner(self._rng, spans).plans(self.truth.topics.values()))
+        plans = list(GroupPlanner(self._rng, spans, self._new_protocol).plans(self.truth.topics.values()))
         if self._groups is not None:
             plans = self._rng.sample(plans, min(self._groups, len(plans)))
         Committer(self._admin, self._properties["consumer"]).commit(plans)

@@ -50,7 +50,7 @@ def test_status_has_the_agreed_shape(lab: Lab) -> None:
     status = lab.status()
     assert set(status["clusters"]) == {"primary", "standby"}
     for cluster in status["clusters"].values():
-        assert set(cluster) == {"bootstrap_servers", "client_properties", "connect_url", "pids"}
+        assert set(cluster) == {"bootstrap_servers", "client_properties", "connect_url", "kafka_version", "pids"}
         assert set(cluster["client_properties"]) == {"admin", "producer", "consumer"}
         assert set(cluster["pids"]) == {"broker", "connect"}
         for properties in cluster["client_properties"].values():

@@ -1,0 +1,63 @@
+"""Sites of other Kafka versions than the newest: what works, and what is refused by the check's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.environment.connect import call_worker
+from lab.environment.state import Lab
+from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal
+from tests.faults.support.scene import PARAMS
+from tests.faults.support.stepping import Run, stepping
+from tests.support.rehearsals import SEED, kept_if_it_fails
+
+RATE = 500
+
+
+@pytest.mark.parametrize(
+    ("kafka", "connect"),
+    [
+        ({SOURCE: "3.9.2", TARGET: "3.4.1"}, {TARGET: "3.7.2"}),
+        ({TARGET: "3.7.2"}, {SOURCE: "3.7.2", TARGET: "3.7.2"}),
+    ],
+    ids=str,
+)
+def test_a_planned_failover_is_exact(
+    kafka: dict[str, str], connect: dict[str, str], fresh_lab: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Also with ZooKeeper at the target, and with an older MirrorMaker 2."""
+    lab = Lab(fresh_lab("identity", airflow=False, kafka=kafka, connect=connect))
+    made = Rehearsal(lab.root, tmp_path / "rehearsal", SEED, RATE, scale=0.1, groups=6)
+    try:
+        with kept_if_it_fails(lab.root, tmp_path), stepping(lab, tmp_path / "steps") as driver:
+            made.seed_topics()
+            made.start_clients()
+            made.start_load()
+            evidence = driver.whole(Run(PARAMS))
+            assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
+            unsettled = made.settle()
+            verdict = made.check(evidence, "approver")
+            verdict.add(unsettled)
+            print(f"brokers {kafka}, Connect {connect}: {evidence['seconds']}, {dict(verdict.figures)}", flush=True)
+            assert verdict.passed, "\n".join(verdict.lines(limit=5))
+    finally:
+        made.stop()
+    assert verdict.figures["exact"] == verdict.figures["positions"] > 0
+    assert verdict.figures["new_records_consumed"] > 0
+
+
+def test_a_connect_worker_that_cannot_stop_connectors_is_refused(
+    fresh_lab: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Connect 2.8.2 has neither STOPPED nor offsets by REST: the check's name and the version stand in the refusal."""
+    lab = Lab(fresh_lab("default", airflow=False, connect={TARGET: "2.8.2"}))
+    assert call_worker(lab, TARGET, "GET", "/").json()["version"] == "2.8.2"
+    with kept_if_it_fails(lab.root, tmp_path), stepping(lab, tmp_path / "steps") as driver:
+        evidence = driver.whole(Run(PARAMS))
+    why = f"{evidence['outcome']} at {evidence['failing_step']}: {evidence['reason_for_outcome']}"
+    print(why, flush=True)
+    assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "check_readiness"), why
+    assert "versions_suffice" in why and "2.8.2" in why
