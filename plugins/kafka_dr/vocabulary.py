@@ -102,3 +102,5 @@ PROBE_TOPIC = "__switchback_probe"
 CANARY_TOPIC = "__switchback_canary"
 #: Kafka's own topic with the commits of all groups.
 COMMITS_TOPIC = "__consumer_offsets"
+#: Types of groups that hold positions which an admin client can read and commit, as Kafka calls them.
+MOVED_GROUP_TYPES = frozenset({"classic", "consumer"})

@@ -37,6 +37,7 @@ class Cluster:
         self.partitions: dict[str, dict[int, int]] = {"orders": {0: 1}, "__switchback_probe": {0: 1}}
         self.broker_ids = [1]
         self.members: dict[str, int] = {}
+        self.types: dict[str, str] = {}
         self.committed: dict[str, dict[TopicPartition, Position]] = {}
         self.settings: dict[str, dict[str, str]] = {}
         self.deleted: list[str] = []
@@ -137,7 +138,7 @@ class Cluster:
             g: SimpleNamespace(
                 name=g,
                 state="Stable" if n else "Empty",
-                type="classic",
+                type=self.types.get(g, "classic"),
                 empty=not n,
                 members=[SimpleNamespace(client_id="c", host="h")] * n,
             )

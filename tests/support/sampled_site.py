@@ -28,6 +28,7 @@ class Cluster:
         self.name, self.asked, self.away, self.made = name, asked, False, 0
         self.logs: dict[TopicPartition, list[Record]] = {}
         self.positions: dict[str, dict[TopicPartition, int]] = {}
+        self.types: dict[str, str] = {}
         self.read: list[str] = []
         self.failing = ""
         self.stable: dict[TopicPartition, int] = {}
@@ -72,7 +73,7 @@ class Cluster:
     def groups(self, timeout: float = 0) -> dict[str, GroupInfo]:
         """Return the groups, all without members."""
         self._answer("groups")
-        return {name: GroupInfo(name, "Empty", "classic", "consumer") for name in self.positions}
+        return {name: GroupInfo(name, "Empty", self.types.get(name, "classic"), "consumer") for name in self.positions}
 
     def position_columns(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 0

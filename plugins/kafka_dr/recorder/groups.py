@@ -17,10 +17,9 @@ from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import GroupInfo
 from kafka_dr.recorder.clients import ASK_SECONDS, Side
-from kafka_dr.vocabulary import COMMITS_TOPIC
+from kafka_dr.vocabulary import COMMITS_TOPIC, MOVED_GROUP_TYPES
 
 WHOLE, CHANGED = "whole", "changed"
-_SUPPORTED_TYPES = ("classic", "consumer")
 
 
 class Groups:
@@ -28,6 +27,8 @@ class Groups:
 
     def __init__(self, source: KafkaCluster) -> None:
         self._source = source
+        #: Selected groups of an unknown type, whose positions are not recorded, as of the last listing.
+        self.not_recorded: tuple[str, ...] = ()
         self._states: NewestRows[str, tuple[int, str]] = NewestRows()
         self._positions = Positions()
         self._commit_ends: dict[int, int] = {}
@@ -51,11 +52,9 @@ class Groups:
             KafkaUnavailable: not all groups and positions could be read; nothing is written.
         """
         whole, ends = self._whole_is_due, self._read_commit_ends(source)
-        groups = {
-            name: info
-            for name, info in self._source.groups(ASK_SECONDS).items()
-            if selects(name) and info.type in _SUPPORTED_TYPES
-        }
+        selected = {name: info for name, info in self._source.groups(ASK_SECONDS).items() if selects(name)}
+        groups = {name: info for name, info in selected.items() if info.type in MOVED_GROUP_TYPES}
+        self.not_recorded = tuple(sorted(set(selected).difference(groups)))
         positions = self._read_positions(groups if whole else self._with_possible_commits(groups, ends))
         self._write_states(rows, groups, whole)
         self._write_positions(rows, positions, whole)

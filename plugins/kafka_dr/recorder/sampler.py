@@ -278,13 +278,14 @@ class Looker:
         if whole or any(self._topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in ids.items()):
             self._groups.owe_whole()
         self._topic_ids |= ids
+        read = None
         with self._tolerating("groups"):
-            return (
-                self._groups.write(rows, source, group_filter_of(self._configs["checkpoint"]).selects)
-                if source.answered
-                else None
-            )
-        return None
+            if source.answered:
+                read = self._groups.write(rows, source, group_filter_of(self._configs["checkpoint"]).selects)
+        if read and self._groups.not_recorded:
+            names = ", ".join(self._groups.not_recorded)
+            self._problems.append(f"positions of groups of an unknown type: {names}")
+        return read
 
     def _newest_heartbeat(self, target: Side) -> int | None:
         """Return the time of MirrorMaker 2's newest heartbeat on the target, in ms since 1970; None if unknown."""

@@ -10,10 +10,11 @@ from kafka_dr.actions.scope.plan_scope import excluded_groups, planned_groups, t
 from kafka_dr.actions.scope.position_frames import positions_of
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of
 from kafka_dr.domain.readiness.observation import GroupView
+from kafka_dr.domain.readiness.readiness import IMMOVABLE_REMEDY, types_of_groups
+from kafka_dr.errors import Refusal
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.procedure.run import Run
-
-_MOVED_TYPES = ("classic", "consumer")
+from kafka_dr.vocabulary import MOVED_GROUP_TYPES
 
 
 def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
@@ -34,6 +35,8 @@ def held_in_scope(
 ) -> pd.DataFrame:
     """Return the positions on source topics in `scope` of all groups that the flow's group filter selects.
 
+    Groups of an unknown type are left out: `immovable_in_scope` names them.
+
     One row per position on the source, sorted: group, topic, partition, position.
 
     Args:
@@ -41,9 +44,35 @@ def held_in_scope(
         scope: source topics.
         config: the checkpoint connector's configuration, which has the group filter.
     """
+    moved, _ = _selected(groups, config)
+    return _in_scope(procedure, moved, scope)
+
+
+def immovable_in_scope(
+    procedure: Run, groups: Mapping[str, GroupView], scope: Iterable[str], config: Mapping[str, str]
+) -> dict[str, str]:
+    """Return name -> type of the selected groups that cannot be moved, although they have positions in `scope`.
+
+    Args:
+        groups: all groups of the source.
+        scope: source topics.
+        config: the checkpoint connector's configuration, which has the group filter.
+    """
+    _, others = _selected(groups, config)
+    holders = _in_scope(procedure, others, scope)["group"].unique().tolist() if others else []
+    return {name: groups[name].group_type for name in sorted(holders)}
+
+
+def _selected(groups: Mapping[str, GroupView], config: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the groups that the group filter selects: those of types that can be moved, and the others."""
     selects = group_filter_of(config)
-    candidates = [group for group, view in groups.items() if selects(group) and view.group_type.lower() in _MOVED_TYPES]
-    committed = positions_of(procedure.systems.source, candidates, require_stable=False)
+    selected = [group for group in groups if selects(group)]
+    moved = [group for group in selected if groups[group].group_type.lower() in MOVED_GROUP_TYPES]
+    return moved, sorted(set(selected).difference(moved))
+
+
+def _in_scope(procedure: Run, groups: list[str], scope: Iterable[str]) -> pd.DataFrame:
+    committed = positions_of(procedure.systems.source, groups, require_stable=False)
     return committed[committed["topic"].isin(set(scope))].reset_index(drop=True)
 
 
@@ -51,10 +80,19 @@ def groups_now(procedure: Run) -> list[str]:
     """Return the names of the plan's groups and of all groups that a plan made now would have, sorted.
 
     Groups that the plan excludes are left out.
+
+    Raises:
+        Refusal: a group that cannot be moved has positions in scope now; at the readiness check no such group had.
     """
     worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
-    positions = held_in_scope(
-        procedure, group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name)
-    )
+    observed = (group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name))
+    immovable = immovable_in_scope(procedure, *observed)
+    if immovable:
+        raise Refusal(
+            "Groups that cannot be moved have committed positions since the readiness check",
+            f"on {procedure.request.source}: {types_of_groups(immovable)}",
+            IMMOVABLE_REMEDY,
+        )
+    positions = held_in_scope(procedure, *observed)
     excluded = {exclusion.group for exclusion in excluded_groups(procedure)}
     return sorted({*positions["group"].tolist(), *planned_groups(procedure)} - excluded)

@@ -9,13 +9,13 @@ import pandas as pd
 
 from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.rules import source_rules, standing_change, target_rules
-from kafka_dr.actions.groups.selected import group_views, held_in_scope
+from kafka_dr.actions.groups.selected import group_views, held_in_scope, immovable_in_scope
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
 from kafka_dr.config.settings import Flow
 from kafka_dr.domain.kafka_model.acl import AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.observation import ClusterView, ConnectorView, FlowView, Observation, Sample, TopicView
-from kafka_dr.domain.readiness.readiness import is_settling, standing_still
+from kafka_dr.domain.readiness.readiness import is_settling, sets_offsets, standing_still
 from kafka_dr.errors import ConnectUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
@@ -51,10 +51,10 @@ def observe_pair(
         TopicPartition(topic, partition) for topic in scope for partition in range(source.topics[topic].partitions)
     ]
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
+    selected = (source.groups, [*scope, *copies], checkpoint)
     with run_concurrently() as start:
-        reading = start(
-            lambda: held_in_scope(procedure, source.groups, [*scope, *copies], checkpoint) if held is None else held
-        )
+        reading = start(lambda: held_in_scope(procedure, *selected) if held is None else held)
+        immovable = start(immovable_in_scope, procedure, *selected)
         first, last = two_samples(procedure, partitions, target, apart)
         positions: pd.DataFrame = reading.result()
     return Observation(
@@ -66,6 +66,7 @@ def observe_pair(
         copies=existing_originals(copies, target.topics),
         groups=frozenset(positions["group"].tolist()),
         positions=positions,
+        immovable=immovable.result(),
         source_starts=procedure.systems.source.starts(partitions),
         first=first,
         last=last,
@@ -128,7 +129,13 @@ def flow_view(procedure: Run, flow: Flow) -> FlowView:
         kind: connector_view(worker, name) if name in existing else None
         for kind, name in (("source", flow.connectors.source), ("checkpoint", flow.connectors.checkpoint))
     }
-    replicated = worker.offsets(flow.connectors.source).of(flow.source) if flow.connectors.source in existing else {}
+    # A worker that is too old answers 404: the check of its version refuses, and names it.
+    shows_offsets = flow.connect is None or sets_offsets(worker_info.version)
+    replicated = (
+        worker.offsets(flow.connectors.source).of(flow.source)
+        if shows_offsets and flow.connectors.source in existing
+        else {}
+    )
     return FlowView(
         flow.source,
         flow.target,

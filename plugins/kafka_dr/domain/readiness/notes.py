@@ -45,8 +45,7 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
     ignored = sorted(g for g in o.source.groups if g not in o.groups)
     if ignored:
         yield (
-            "Groups that do not move (excluded by the flow's filter, of another type, or without a position on its"
-            " topics):"
+            "Groups that do not move (excluded by the flow's filter, or without a position on its topics):"
             f" {first_few(ignored, MOST_LISTED)}."
         )
     others = sorted(t for t in o.source.topics if t not in o.scope and not t.startswith("__"))

@@ -130,6 +130,8 @@ class Observation:
         has_probe: whether the topology names a probe principal for the source, which tries to write behind the fence.
         target_fence: what fences of earlier procedures changed in the target's ACL entries; open_target reverts them.
         positions: positions that `groups` have committed on the source: group, topic, partition, position.
+        immovable: name -> type of groups that the flow selects and that have positions in scope, but that cannot be
+            moved, because their type is unknown.
     """
 
     source: ClusterView
@@ -150,3 +152,4 @@ class Observation:
     positions: pd.DataFrame = field(compare=False)
     copies: Mapping[str, str] = field(default_factory=dict)
     target_fence: AclChange = field(default_factory=AclChange)
+    immovable: Mapping[str, str] = field(default_factory=dict)

@@ -96,14 +96,24 @@ def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
 
 
 def versions_suffice(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker unless the Connect worker supports STOPPED and writing offsets by REST (Kafka 3.6 or later)."""
-    if (kafka_version(o.flow.worker_version) or (0, 0)) < _OLDEST_CONNECT and not o.flow.dedicated:
-        yield Blocker(
-            "versions_suffice",
-            "The Connect worker is too old to stop a connector and set its offsets safely",
-            o.flow.worker_version,
-            "Upgrade Connect to 3.6 or newer.",
-        )
+    """Yield a blocker for each Connect worker without STOPPED and writing offsets by REST (Kafka 3.6 or later).
+
+    The reverse flow's worker is checked, too, because its offsets are set while clients are fenced.
+    """
+    for flow in [f for f in (o.flow, o.reverse) if f is not None and not f.dedicated]:
+        if not sets_offsets(flow.worker_version):
+            yield Blocker(
+                "versions_suffice",
+                f"The Connect worker of {flow.source}->{flow.target} is too old to stop a connector and set its offsets"
+                " safely",
+                flow.worker_version,
+                "Upgrade Connect to 3.6 or newer.",
+            )
+
+
+def sets_offsets(worker_version: str) -> bool:
+    """Whether a Connect worker of this version shows and sets a connector's offsets by REST, and knows STOPPED."""
+    return (kafka_version(worker_version) or (0, 0)) >= _OLDEST_CONNECT
 
 
 def naming_agrees(o: Observation) -> Iterator[Blocker]:
@@ -301,6 +311,31 @@ def groups_idle_on_target(o: Observation) -> Iterator[Blocker]:
         )
 
 
+IMMOVABLE_REMEDY = (
+    "If brokers of the source are being upgraded to Kafka 3.8 or newer, finish the upgrade. Else move these groups by"
+    " another way, and exclude them by `groups.exclude` of the checkpoint connector. Then start a new run."
+)
+
+
+def groups_can_move(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker that names all selected groups of an unknown type that have positions in scope.
+
+    The list is not cut: each of these groups would be left behind.
+    """
+    if o.immovable:
+        yield Blocker(
+            "groups_can_move",
+            "The flow selects groups that cannot be moved, because their type is unknown",
+            types_of_groups(o.immovable),
+            IMMOVABLE_REMEDY,
+        )
+
+
+def types_of_groups(groups: Mapping[str, str]) -> str:
+    """Return all groups with their types as text, from name -> type."""
+    return ", ".join(f"{name} (type {kind})" for name, kind in sorted(groups.items()))
+
+
 def fence_possible(o: Observation) -> Iterator[Blocker]:
     """Yield a blocker if writes could not be stopped, or if ACL entries do not say who may write.
 
@@ -363,6 +398,7 @@ CHECKS: tuple[Check, ...] = (
     clients_may_work_on_target,
     users_exist_on_target,
     groups_idle_on_target,
+    groups_can_move,
     fence_possible,
 )
 

@@ -83,7 +83,8 @@ class GroupInfo:
 
     Attributes:
         state: as Kafka calls it: Empty, Stable, PreparingRebalance, CompletingRebalance, Dead, or Unknown.
-        type: classic or consumer (the newer protocol), or unknown.
+        type: classic or consumer (the newer protocol); unknown if the broker states a type that the client does not
+            know.
         protocol_type: `consumer`; empty for a group whose positions only an admin client or a consumer without
             subscription committed.
         members: empty for a group without members.

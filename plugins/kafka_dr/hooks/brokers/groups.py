@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.client import growing_pauses, in_batches, outcome_of
@@ -25,6 +26,7 @@ from kafka_dr.hooks.brokers.group_requests import (
     send_pipelined,
 )
 
+_UNKNOWN = "unknown"
 _STATES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
     "COMPLETING_REBALANCING": "CompletingRebalance",
@@ -40,16 +42,18 @@ class ClusterGroups(ClusterConnection):
     def groups(self, timeout: float = 60.0) -> dict[str, GroupInfo]:
         """Return all consumer groups by name, including groups whose positions only an admin client committed.
 
-        Members are read only of groups that are not empty.
+        Members are read only of groups that are not empty. Groups of another protocol (share groups, streams groups,
+        Connect workers) are left out: the client lists groups of the protocol `consumer` and of none.
         """
-        with self._border("listing groups"):
-            listing = self._admin.list_consumer_groups(request_timeout=timeout).result(timeout + 5)
-            if listing.errors:
-                # Some brokers did not answer: a partial list would silently lack their groups.
-                raise KafkaException(listing.errors[0])
-        busy = [group.group_id for group in listing.valid if _state(group.state) not in ("Empty", "Dead")]
-        described_groups = self._described_groups(busy, timeout)
-        return {g.group_id: described_groups.get(g.group_id) or _listed(g) for g in listing.valid}
+        listed = {group.group_id: _listed(group) for group in self._listing(timeout)}
+        untyped = [name for name, group in listed.items() if group.type == _UNKNOWN]
+        if untyped:
+            # Brokers before 3.8 state no type and ignore this filter; all of their groups are classic. Of a newer
+            # broker the filter returns no group whose type is unknown to the client: these groups stay `unknown`.
+            classic = {group.group_id for group in self._listing(timeout, types={ConsumerGroupType.CLASSIC})}
+            listed |= {name: replace(listed[name], type="classic") for name in untyped if name in classic}
+        busy = [n for n, group in listed.items() if group.state not in ("Empty", "Dead") and group.type != _UNKNOWN]
+        return listed | self._described_groups(busy, timeout)
 
     def positions(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0
@@ -168,6 +172,15 @@ class ClusterGroups(ClusterConnection):
                 RequestWindow(128, self._forget_coordinators),
             )
             return {group: deletion_word(outcome_of(future, timeout + 5)) for group, future in futures}
+
+    def _listing(self, timeout: float, **filters: Any) -> list[Any]:
+        with self._border("listing groups"):
+            listing = self._admin.list_consumer_groups(request_timeout=timeout, **filters).result(timeout + 5)
+            if listing.errors:
+                # Some brokers did not answer: a partial list would silently lack their groups.
+                raise KafkaException(listing.errors[0])
+        groups: list[Any] = listing.valid
+        return groups
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
         def send(pending: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:

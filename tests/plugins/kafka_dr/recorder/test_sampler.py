@@ -313,6 +313,15 @@ def test_that_connect_keeps_no_offset_is_told_from_not_knowing(site: Any) -> Non
     assert rows(site.looker.look(True), "partition")[0]["replicated"] == -1
 
 
+def test_a_group_of_an_unknown_type_is_named_and_not_recorded(site: Any) -> None:
+    """Whoever fails over without the source reads in its last sample which groups it lacks."""
+    site.east.positions["odd"] = {ORDERS: 2}
+    site.east.types["odd"] = "unknown"
+    sample = site.looker.look(whole=True)
+    assert [row["group"] for row in rows(sample, "position")] == ["billing"]
+    assert told(sample)["problems"] == ["positions of groups of an unknown type: odd"]
+
+
 def test_a_group_that_is_gone_is_told_once(site: Any) -> None:
     """Its positions are nobody's any more; when it comes back they are all told, also one that is as high."""
     site.looker.look(whole=True)

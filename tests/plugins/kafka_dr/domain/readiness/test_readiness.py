@@ -154,6 +154,10 @@ CLOSED = {
         "connectors_run",
     ),
     "worker elsewhere": (seen(flow=flow(cluster="id-other")), "worker_writes_to_target"),
+    "old Connect of the reverse flow": (
+        seen(reverse=replace(with_connector(flow(*BACK), "STOPPED"), worker_version="3.5.2")),
+        "versions_suffice",
+    ),
     "old Connect": (seen(flow=replace(flow(), worker_version="7.5.1-ccs")), "versions_suffice"),
     "alias of the flow": (with_source_config(source__cluster__alias="p"), "naming_agrees"),
     "alias of the reverse flow": (
@@ -190,6 +194,7 @@ CLOSED = {
         target(groups={"billing": GroupView("Stable", empty=False)}),
         "groups_idle_on_target",
     ),
+    "groups of an unknown type": (seen(immovable={"odd": "unknown"}), "groups_can_move"),
     "nothing stops clients": (replace(source(rules=UNGUARDED), has_drain_hook=False), "fence_possible"),
     "nothing to move": (seen(scope={}), "something_to_move"),
 }
@@ -415,6 +420,13 @@ def test_long_lists_are_cut_and_counted() -> None:
     many = seen(scope=scope, source=cluster("primary", topics={t: TopicView("i", 1) for t in scope}))
     (missing,) = [b for b in find_blockers(many) if b.gate == "topics_match"]
     assert "and 9980 more" in missing.seen and len(missing.seen) < 500
+
+
+def test_groups_that_stay_behind_are_named_to_the_last() -> None:
+    """A group that nobody named would be left without a word."""
+    names = [f"g{n:03}" for n in range(100)]
+    (blocker,) = find_blockers(seen(immovable=dict.fromkeys(names, "unknown")))
+    assert all(f"{name} (type unknown)" in blocker.seen for name in names)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import pytest
 from kafka_dr.actions.readiness import observe as observation
 from kafka_dr.actions.readiness.observe import observed_at_rest
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
+from kafka_dr.domain.readiness.readiness import find_blockers
+from kafka_dr.errors import ConnectUnavailable
 from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.domain.readiness.test_readiness import seen, with_tasks
@@ -65,3 +67,20 @@ def test_topics_that_a_failback_made_anew_are_known(bench: Any) -> None:
         bench.done(failback, Step.PREPARE_TOPICS, recreated=failback.artifacts.save("recreated", made))
     bench.dag_id, bench.params = "planned_failover", {"source": "primary", "target": "standby", "reason": "again"}
     assert known_topic_ids(bench.procedure()) == {"orders": "by-b1", "audit": "kept"}
+
+
+def test_a_worker_that_is_too_old_is_not_asked_for_offsets(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connect before 3.6 answers 404: the check of its version refuses by name, where a request would only fail."""
+
+    def absent(name: str, timeout: float = 60.0) -> Any:
+        raise ConnectUnavailable("the request GET /offsets to Connect failed", "HTTP 404", "look")
+
+    worker, procedure = bench.workers["standby"], bench.opened()
+    monkeypatch.setattr(worker, "offsets", absent)
+    worker.version = "2.8.2"
+    view = observation.flow_view(procedure, procedure.flow)
+    assert (view.replicated, view.worker_version) == ({}, "2.8.2")
+    assert "versions_suffice" in {blocker.gate for blocker in find_blockers(seen(flow=view))}
+    worker.version = "3.7.2"
+    with pytest.raises(ConnectUnavailable):
+        observation.flow_view(procedure, procedure.flow)

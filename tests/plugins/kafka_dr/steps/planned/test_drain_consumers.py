@@ -54,6 +54,19 @@ def test_positions_are_frozen_and_reads_are_fenced(fenced: Any) -> None:
     assert denied and figures["acl_entries_added"] == len(fenced.clusters["primary"].acls) - 1
 
 
+def test_a_group_of_an_unknown_type_that_came_late_is_refused_by_name(fenced: Any) -> None:
+    """It committed since the readiness check: it cannot be moved, and is not left behind without a word."""
+    fenced.clusters["primary"].types["born"] = "unknown"
+    with pytest.raises(AirflowFailException, match=r"born \(type unknown\)"):
+        drain(fenced)
+
+
+def test_a_group_of_an_unknown_type_on_foreign_topics_is_nobody_s_business(fenced: Any) -> None:
+    """It holds no position in scope."""
+    fenced.clusters["primary"].types["foreign"] = "unknown"
+    assert drain(fenced)["groups"] == ["billing", "born"]
+
+
 @pytest.fixture
 def many(fenced: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The same, where two positions count as many."""
