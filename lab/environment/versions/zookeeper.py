@@ -24,7 +24,6 @@ _TICK_MS = 1000
 #: A killed broker's registration, which the next start would collide with, lasts as long.
 SESSION_SECONDS = 9
 _AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
-_REGISTRATION = "/brokers/ids/"
 _REQUEST_SECONDS = 5.0
 
 
@@ -56,10 +55,11 @@ def create_users(lab: Lab, client: AdminClient) -> None:
         future.result(READY_SECONDS)
 
 
-def await_unregistered(lab: Lab, alias: str) -> None:
+def await_unregistered(lab: Lab, alias: str, broker: int = 1) -> None:
     """Wait until ZooKeeper has forgotten a broker that was killed: until then a new broker of its id ends at once."""
+    registration = f"/brokers/ids/{broker}"
     wait_until(
-        lambda: _REGISTRATION not in ask_zookeeper(lab, alias, "dump"),
+        lambda: registration not in ask_zookeeper(lab, alias, "dump").split(),
         f"zookeeper-{alias} to end the session of a broker that was killed",
         SESSION_SECONDS + READY_SECONDS,
         pause=0.5,

@@ -49,15 +49,19 @@ def test_a_planned_failover_is_exact(
     assert verdict.figures["new_records_consumed"] > 0
 
 
+@pytest.mark.parametrize(("worker", "flow"), [(TARGET, f"{SOURCE}->{TARGET}"), (SOURCE, f"{TARGET}->{SOURCE}")])
 def test_a_connect_worker_that_cannot_stop_connectors_is_refused(
-    fresh_lab: Callable[..., Path], tmp_path: Path
+    worker: str, flow: str, fresh_lab: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Connect 2.8.2 has neither STOPPED nor offsets by REST: the check's name and the version stand in the refusal."""
-    lab = Lab(fresh_lab("default", airflow=False, connect={TARGET: "2.8.2"}))
-    assert call_worker(lab, TARGET, "GET", "/").json()["version"] == "2.8.2"
+    """Connect 2.8.2 has neither STOPPED nor offsets by REST: check, flow and version stand in the refusal.
+
+    The reverse flow's worker is needed, too: while clients are fenced.
+    """
+    lab = Lab(fresh_lab("default", airflow=False, connect={worker: "2.8.2"}))
+    assert call_worker(lab, worker, "GET", "/").json()["version"] == "2.8.2"
     with kept_if_it_fails(lab.root, tmp_path), stepping(lab, tmp_path / "steps") as driver:
         evidence = driver.whole(Run(PARAMS))
     why = f"{evidence['outcome']} at {evidence['failing_step']}: {evidence['reason_for_outcome']}"
     print(why, flush=True)
     assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "check_readiness"), why
-    assert "versions_suffice" in why and "2.8.2" in why
+    assert "versions_suffice" in why and flow in why and "2.8.2" in why
