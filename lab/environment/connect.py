@@ -141,8 +141,8 @@ def _paused(lab: Lab, worker: str, name: str) -> bool:
     Until then nothing is copied in a circle: such a worker has default naming only.
     """
     call_worker(lab, worker, "PUT", f"/connectors/{name}/pause")
-    status: dict[str, Any] = call_worker(lab, worker, "GET", f"/connectors/{name}/status").json()
-    return status["connector"]["state"] == "PAUSED"
+    state: str = call_worker(lab, worker, "GET", f"/connectors/{name}/status").json()["connector"]["state"]
+    return state == "PAUSED"
 
 
 def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str, str]:
