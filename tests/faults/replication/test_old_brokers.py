@@ -113,5 +113,7 @@ def require_types_unstated(lab: Lab, idle: list[str]) -> None:
     assert {listed[name].is_simple_consumer_group for name in idle} == {True, False}
     found = KafkaCluster(SOURCE, lab.client_properties(SOURCE, "orchestrator")).groups()
     assert set(idle) <= set(listed) == set(found)
+    # The worker beside the source has a group of another protocol, which holds no positions.
+    assert f"__connect_{SOURCE}" not in found
     assert {group.type for group in found.values()} == {"classic"}
     assert all(found[name].empty for name in idle) and not all(group.empty for group in found.values())
