@@ -9,8 +9,8 @@ import pandas as pd
 from kafka_dr.actions.scope.plan_scope import excluded_groups, planned_groups, topics_with_positions
 from kafka_dr.actions.scope.position_frames import positions_of
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of
+from kafka_dr.domain.readiness.group_checks import IMMOVABLE_REMEDY, types_of_groups
 from kafka_dr.domain.readiness.observation import GroupView
-from kafka_dr.domain.readiness.readiness import IMMOVABLE_REMEDY, types_of_groups
 from kafka_dr.errors import Refusal
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.procedure.run import Run
