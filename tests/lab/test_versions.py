@@ -48,6 +48,7 @@ REFUSED = {
     "a version of brokers only": (["--connect", "standby=3.4.1"], "Connect and MirrorMaker 2 of version '3.4.1'"),
     "no version": (["--kafka", "primary"], "ALIAS=VERSION"),
     "a cluster twice": (["--kafka", "primary=3.4.1", "--kafka", "primary=3.7.2"], "each cluster once"),
+    "a profile that has no other version": (["--profile", "production", "--kafka", "primary=3.7.2"], "4.3.1 only"),
     "a naming that did not exist": (["--connect", "standby=2.8.2"], "2.8.2 has no identity naming"),
 }
 
