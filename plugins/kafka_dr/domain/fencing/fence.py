@@ -10,7 +10,8 @@ Invariants
    are created while ALLOW entries for User:* are replaced refuse clients.
 2. A fence adds only ACL entries that the cluster lacks, and removes only ALLOW entries for User:*; so lifting the fence
    restores the earlier ACL entries exactly.
-3. Every entry that a fence adds to refuse an operation is literal on a name of the scope.
+3. Every entry that a fence adds to refuse an operation is literal on a name of the scope; but a group whose name has
+   a slash is denied by the patterns of the client's own ALLOW entries, also on other groups under these patterns.
 """
 
 from __future__ import annotations
@@ -135,9 +136,10 @@ def fence_changes(
     narrowed = rules.with_entries(added).without_entries(replaced)
     rights = narrowed.rights(scope.operation, scope.resource_type, scope.names)
     clients = rights.granted_principals() - exempt - rules.super_users - {ANY_PRINCIPAL}
-    denied = [_deny(scope, name, client) for client in sorted(clients) for name in rights.names_allowed(client)]
+    allowed = {client: rights.names_allowed(client) for client in sorted(clients)}
+    denied = [entry for client, names in allowed.items() for entry in _denials(narrowed, scope, client, names)]
     named = {
-        FenceMode.DENY_CLIENTS: len({entry.name for entry in denied}),
+        FenceMode.DENY_CLIENTS: len({name for names in allowed.values() for name in names}),
         FenceMode.FIRST_ENTRY: len(unlisted),
         FenceMode.REPLACE_GRANTS: len({name for grant in replaced for name in scope.names if grant.covers(name)}),
     }
@@ -183,6 +185,24 @@ def _replacements(
             yield replace(grant, operation=scope.operation, name=name, pattern="literal")
 
 
+def _denials(rules: AclRules, scope: FenceScope, client: str, names: Iterable[str]) -> Iterator[AclEntry]:
+    """Yield DENY entries against a client: literal on each name, but for names with a slash.
+
+    A name with a slash is denied by the patterns of the client's ALLOW entries that cover the name. The authorizer of brokers with ZooKeeper stores no literal entry for a group whose name has a slash.
+    """
+    names = set(names)
+    with_slash = {name for name in names if "/" in name}
+    for name in sorted(names - with_slash):
+        yield _deny(scope, name, client)
+    for entry in sorted(rules.entries) if with_slash else ():
+        if (
+            (entry.permission, entry.resource_type, entry.principal) == ("allow", scope.resource_type, client)
+            and entry.operation in (scope.operation, "all")
+            and any(entry.covers(name) for name in with_slash)
+        ):
+            yield _deny(scope, entry.name, client, entry.pattern)
+
+
 def _other_operations(scope: FenceScope, names: Iterable[str]) -> Iterator[AclEntry]:
     """Yield entries that let everyone go on with all operations but the scope's on names without any entry."""
     for name in names:
@@ -200,8 +220,8 @@ def _allow(scope: FenceScope, name: str, principal: str) -> AclEntry:
     return AclEntry(scope.resource_type, name, "literal", principal, ANY_HOST, scope.operation, "allow")
 
 
-def _deny(scope: FenceScope, name: str, principal: str) -> AclEntry:
-    return AclEntry(scope.resource_type, name, "literal", principal, ANY_HOST, scope.operation, "deny")
+def _deny(scope: FenceScope, name: str, principal: str, pattern: str = "literal") -> AclEntry:
+    return AclEntry(scope.resource_type, name, pattern, principal, ANY_HOST, scope.operation, "deny")
 
 
 def opening_entries(rules: AclRules, scope: FenceScope, principals: frozenset[str]) -> list[AclEntry]:

@@ -371,3 +371,21 @@ def test_everyone_is_a_client_of_a_topic_without_entries() -> None:
     scope = FenceScope.writes(["orders"])
     assert client_principals(AclRules(frozenset(), allow_everyone=True), scope, EXEMPT) == {"User:*"}
     assert client_principals(AclRules(frozenset()), scope, EXEMPT) == frozenset()
+
+
+def test_a_group_with_a_slash_is_denied_by_the_clients_own_patterns() -> None:
+    """ZooKeeper's authorizer takes no literal entry for such a name; other groups get literal entries."""
+    granted = {
+        acl("allow", "User:app-a", "read", "*", resource_type="group"),
+        acl("allow", "User:app-b", "all", "team/", "prefixed", "group"),
+        acl("allow", "User:app-b", "read", "billing", resource_type="group"),
+    }
+    rules, scope = AclRules(frozenset(granted)), FenceScope.group_reads(["team/1", "billing"])
+    found = fence_changes(rules, scope, EXEMPT)
+    assert set(found.added) == {
+        acl("deny", "User:app-a", "read", "*", resource_type="group"),
+        acl("deny", "User:app-a", "read", "billing", resource_type="group"),
+        acl("deny", "User:app-b", "read", "team/", "prefixed", "group"),
+        acl("deny", "User:app-b", "read", "billing", resource_type="group"),
+    }
+    assert still_allowed(rules.with_entries(found.added), scope, EXEMPT) == []
