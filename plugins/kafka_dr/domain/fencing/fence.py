@@ -188,7 +188,8 @@ def _replacements(
 def _denials(rules: AclRules, scope: FenceScope, client: str, names: Iterable[str]) -> Iterator[AclEntry]:
     """Yield DENY entries against a client: literal on each name, but for names with a slash.
 
-    A name with a slash is denied by the patterns of the client's ALLOW entries that cover the name. The authorizer of brokers with ZooKeeper stores no literal entry for a group whose name has a slash.
+    A name with a slash is denied by the patterns of the client's ALLOW entries that cover the name. The authorizer of
+    brokers with ZooKeeper stores no literal entry for a group whose name has a slash.
     """
     names = set(names)
     with_slash = {name for name in names if "/" in name}
