@@ -25,17 +25,17 @@ from kafka_dr.procedure.entries.records import (
 from kafka_dr.vocabulary import Step
 
 
-class AclEntriesToAdd(
-    Intent,
-    WatchedFact,
-    steps=(
-        Step.FENCE_PRODUCERS,
-        Step.DRAIN_CONSUMERS,
-        Step.FENCE_SOURCE,
-        Step.FENCE_RETURNED_CLUSTER,
-        Step.WATCH_OLD_SOURCE,
-    ),
-):
+#: Steps that set a fence by ACL entries.
+_FENCING_STEPS = (
+    Step.FENCE_PRODUCERS,
+    Step.DRAIN_CONSUMERS,
+    Step.FENCE_SOURCE,
+    Step.FENCE_RETURNED_CLUSTER,
+    Step.WATCH_OLD_SOURCE,
+)
+
+
+class AclEntriesToAdd(Intent, WatchedFact, steps=_FENCING_STEPS):
     """ACL entries that a fence is about to add to the cluster with the alias `cluster`.
 
     Older journal entries have no `cluster`; their ACL entries were added to the source.
@@ -45,17 +45,7 @@ class AclEntriesToAdd(
     cluster: OrAbsent[str] = None
 
 
-class GrantsToReplace(
-    Intent,
-    WatchedFact,
-    steps=(
-        Step.FENCE_PRODUCERS,
-        Step.DRAIN_CONSUMERS,
-        Step.FENCE_SOURCE,
-        Step.FENCE_RETURNED_CLUSTER,
-        Step.WATCH_OLD_SOURCE,
-    ),
-):
+class GrantsToReplace(Intent, WatchedFact, steps=_FENCING_STEPS):
     """ALLOW entries for User:* that a fence is about to remove from the cluster with the alias `cluster`.
 
     The fence has added the entries that replace these entries before.
