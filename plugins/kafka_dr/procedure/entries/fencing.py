@@ -24,7 +24,6 @@ from kafka_dr.procedure.entries.records import (
 )
 from kafka_dr.vocabulary import Step
 
-
 #: Steps that set a fence by ACL entries.
 _FENCING_STEPS = (
     Step.FENCE_PRODUCERS,
