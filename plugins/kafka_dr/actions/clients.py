@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kafka_dr.actions.fencing.rules import standing_change, target_rules, wait_until_applied
+from kafka_dr.actions.fencing.rules import apply_change, standing_change, target_rules
 from kafka_dr.domain.fencing.fence import FenceScope, opening_entries, refused_to_clients
 from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -95,9 +95,7 @@ def open_to_clients(
         acls.remove(change.adds)
 
     with acting_under(procedure.authority, close):
-        acls.add(change.adds)
-        acls.remove(change.removes)
-    unapplied = wait_until_applied(procedure, acls, change)
+        unapplied = apply_change(procedure, acls, change)
     rules = target_rules(procedure)
     refused = [
         f"{scope.operation} {r}" for scope, principals in scopes for r in refused_to_clients(rules, scope, principals)

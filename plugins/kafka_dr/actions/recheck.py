@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.acl_fence import probe_answers, refused_by_rights
 from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
-from kafka_dr.actions.groups.at_rest import active_groups, still_held
+from kafka_dr.actions.groups.at_rest import still_held
 from kafka_dr.actions.groups.selected import group_views, held_in_scope
 from kafka_dr.actions.replication.stop import STOPPED, parts_of, stopping_since
 from kafka_dr.actions.scope.flow_scope import mirrored_now
@@ -24,6 +25,7 @@ from kafka_dr.actions.scope.plan_scope import (
 from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.observation import GroupView
 from kafka_dr.errors import ConnectUnavailable, Contradiction, DeadlinePassed, FenceNotProven, HookUnavailable, Refusal
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
@@ -146,15 +148,16 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
         FenceNotProven: a group has members, or a position has changed.
     """
     groups = groups_of(procedure)
-    _refuse_new_groups(procedure)
-    for cluster in clusters:
-        active = active_groups(cluster, groups)
+    views = {cluster.alias: group_views(cluster) for cluster in clusters}
+    _refuse_new_groups(procedure, views[procedure.request.source])
+    for alias, on_cluster in views.items():
+        active = sorted(group for group in groups if group in on_cluster and not on_cluster[group].empty)
         if active:
             raise FenceNotProven(
-                f"Groups have members on {cluster.alias}",
-                first_few(sorted(active)),
+                f"Groups have members on {alias}",
+                first_few(active),
                 "The procedure returns to the source by itself. Find out which consumers joined these groups on"
-                f" {cluster.alias}, and stop these consumers; then start a new run.",
+                f" {alias}, and stop these consumers; then start a new run.",
             )
     drained = procedure.progress.require(ConsumersDrained)
     frozen = procedure.artifacts.load(drained.positions)
@@ -169,10 +172,14 @@ def groups_still_at_rest(procedure: Run, clusters: list[KafkaCluster]) -> str:
     return proof
 
 
-def _refuse_new_groups(procedure: Run) -> None:
-    """Refuse if groups that drain_consumers has not drained have positions on the plan's topics of the source."""
+def _refuse_new_groups(procedure: Run, on_source: Mapping[str, GroupView]) -> None:
+    """Refuse if groups that drain_consumers has not drained have positions on the plan's topics of the source.
+
+    Args:
+        on_source: all groups of the source now, by name.
+    """
     known = set(fenced_groups(procedure))
-    new = {name: view for name, view in group_views(procedure.systems.source).items() if name not in known}
+    new = {name: view for name, view in on_source.items() if name not in known}
     if not new:
         return
     config = procedure.mirror_maker(procedure.flow).config(procedure.flow.connectors.checkpoint)

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from kafka_dr.actions.fencing.acl_fence import probe_answers
-from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.fencing.rules import apply_change, source_rules
 from kafka_dr.actions.history.moves import target_opened_before
 from kafka_dr.actions.replication.reverse import refuse_loop
 from kafka_dr.actions.replication.stop import parts_of
@@ -134,10 +134,7 @@ def close_target(procedure: Run, opening: AclChange) -> None:
             " clients back later, run failback.",
         )
     procedure.authority.hold()
-    acls = procedure.systems.target_acls
-    acls.add(opening.removes)
-    acls.remove(opening.adds)
-    unapplied = opening.undo.list_unapplied(acls.entries())
+    unapplied = apply_change(procedure, procedure.systems.target_acls, opening.undo)
     if unapplied:
         raise ReadBackFailed(
             "The target could not be fenced again",
@@ -217,15 +214,12 @@ def lift_source_fence(procedure: Run, step: str, fence: AclChange) -> int:
     """
     if not fence:
         return 0
-    source, acls, changed = procedure.request.source, procedure.systems.source_acls, len(fence.adds + fence.removes)
+    source, changed = procedure.request.source, len(fence.adds + fence.removes)
     if not fence.undo.list_unapplied(source_rules(procedure).entries):
         return changed
     record_fact(procedure.authority, step, SourceAclEntriesToRemove(removes_acl_entries=len(fence.adds)))
     procedure.authority.hold()
-    acls.add(fence.removes)
-    if not acls.missing(fence.removes):
-        acls.remove(fence.adds)
-    unapplied = fence.undo.list_unapplied(source_rules(procedure).entries)
+    unapplied = apply_change(procedure, procedure.systems.source_acls, fence.undo)
     if unapplied:
         raise ReadBackFailed(
             "The fence on the source is not reverted",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_dr.actions.fencing.rules import READ_AGAIN_SECONDS, source_rules, wait_until_applied
-from kafka_dr.domain.fencing.fence import FenceScope, fence_changes, still_allowed
+from kafka_dr.domain.fencing.fence import FenceScope, fence_changes, grants_to_everyone, still_allowed
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import FenceNotProven, NotReady
@@ -25,7 +25,7 @@ from kafka_dr.vocabulary import PROBE_TOPIC, Entry
 def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
     """Change the source's ACL entries so that they refuse the scope to clients, and read the entries back.
 
-    ALLOW entries for User:* are removed last, when all brokers have the entries that replace them: a process that is
+    ALLOW entries for User:* are removed last, when the entries that replace them are read back: a process that is
     killed in between leaves the source open to clients, and never refuses MirrorMaker 2.
 
     Returns:
@@ -37,7 +37,8 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
     rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
     if not rules.authorizer:
         return []
-    changes = fence_changes(rules, scope, exempt, _names_on_source(procedure, scope))
+    existing = _names_on_source(procedure, scope) if grants_to_everyone(rules, scope) else ()
+    changes = fence_changes(rules, scope, exempt, existing)
     # The probe's ACL entries last, because brokers apply metadata in order: one that refuses the probe refuses clients.
     added = sorted(changes.added, key=lambda entry: entry.name == PROBE_TOPIC)
     if changes.replaced:
@@ -70,7 +71,7 @@ def _replace_grants(procedure: Run, step: str, change: AclChange) -> None:
     unapplied = wait_until_applied(procedure, acls, AclChange(change.adds))
     if unapplied:
         raise FenceNotProven(
-            "The entries that replace ALLOW entries for User:* are not on every broker",
+            "The entries that replace ALLOW entries for User:* cannot be read back",
             f"on {source}: {first_few(unapplied)}",
             f"No ALLOW entry was removed: clients may still write on {source}. Find out in the brokers' logs why these"
             " brokers lag behind the cluster's metadata, or which user or program removes the entries; then start a"
@@ -161,7 +162,7 @@ def refuse_probe_without_rights(procedure: Run) -> None:
         NotReady: a broker refuses the probe's write, or the write fails.
         FenceNotProven: a broker leads no partition of the probe's topic.
     """
-    if procedure.progress.facts(AclEntriesToAdd):
+    if added_entries(procedure):
         return
     source, ends_at = procedure.request.source, time.monotonic() + procedure.request.deadlines.fence_seconds
     while failing := [

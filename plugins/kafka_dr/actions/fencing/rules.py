@@ -35,6 +35,20 @@ def _rules(procedure: Run, acls: ClusterAcls, alias: str) -> AclRules:
     return AclRules(acls.entries(), frozenset(cluster.super_users), cluster.allow_everyone_if_no_acl_found)
 
 
+def apply_change(procedure: Run, acls: ClusterAcls, change: AclChange) -> list[str]:
+    """Add the entries of a change, read them back, then remove the others, and read these back, too.
+
+    Returns:
+        What the cluster has not applied after `fence_seconds`, as text; nothing is removed while an entry is missing.
+    """
+    acls.add(change.adds)
+    unapplied = wait_until_applied(procedure, acls, AclChange(change.adds)) if change.adds else []
+    if unapplied:
+        return unapplied
+    acls.remove(change.removes)
+    return wait_until_applied(procedure, acls, change)
+
+
 def wait_until_applied(procedure: Run, acls: ClusterAcls, change: AclChange) -> list[str]:
     """Wait up to `fence_seconds` until a cluster has applied a change; return what it has not applied, as text."""
     ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds

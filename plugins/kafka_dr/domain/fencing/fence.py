@@ -85,7 +85,7 @@ class FenceChanges:
 
     Attributes:
         added: entries to add, which the cluster lacks; all entries of one resource stand together.
-        replaced: ALLOW entries for User:* to remove as soon as every broker has applied `added`.
+        replaced: ALLOW entries for User:* to remove as soon as `added` are read back.
         modes: number of the scope's names by mode; a name may need two modes.
     """
 
@@ -124,7 +124,7 @@ def fence_changes(
         denied = [_deny(scope, name, ANY_PRINCIPAL) for name in sorted(scope.names)]
         added = _lacking(rules, [*_other_operations(scope, unlisted), *denied])
         return FenceChanges(added, modes={FenceMode.DENY_EVERYONE: len(denied)})
-    replaced = _grants_to_everyone(rules, scope)
+    replaced = grants_to_everyone(rules, scope)
     added = _lacking(
         rules,
         [
@@ -160,7 +160,7 @@ def client_principals(rules: AclRules, scope: FenceScope, exempt: frozenset[str]
     return (rights.granted_principals() | everyone) - exempt - rules.super_users
 
 
-def _grants_to_everyone(rules: AclRules, scope: FenceScope) -> list[AclEntry]:
+def grants_to_everyone(rules: AclRules, scope: FenceScope) -> list[AclEntry]:
     """Return the ALLOW entries for User:* that give the scope's operation on at least one of its names, sorted."""
     names = ResourceNames(scope.names)
     return sorted(

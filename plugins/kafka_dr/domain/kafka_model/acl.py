@@ -70,7 +70,7 @@ class AclEntry:
 
 @dataclass(frozen=True)
 class AclChange:
-    """A change of a cluster's ACL entries: first `adds` are added, then, once every broker has these, `removes` go."""
+    """A change of a cluster's ACL entries: `adds` are added and read back, then `removes` are removed."""
 
     adds: tuple[AclEntry, ...] = ()
     removes: tuple[AclEntry, ...] = ()

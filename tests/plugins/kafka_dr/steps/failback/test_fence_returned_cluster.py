@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from kafka_dr.actions.fencing.acl_fence import added_entries
+from kafka_dr.actions.fencing.acl_fence import added_entries, refuse_probe_without_rights
 from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.domain.fencing.armed_fence import armed_fences
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import NotReady
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.hooks.brokers.record_writer import WriteAccepted
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.steps.failback.fence_returned_cluster import FenceReturnedCluster
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
@@ -103,6 +104,14 @@ def test_a_returning_run_that_began_the_planned_part_keeps_it_too(way: WayBack) 
     way.bench.probe_answers[0] = WriteAccepted(1, 1)
     ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value).execute(way.bench.context("b1"))
     assert DENY not in way.standby.acls and {DENY, MAY_NOT} <= way.primary.acls
+
+
+def test_the_new_primarys_probe_is_tried_although_the_returned_cluster_is_fenced(way: WayBack) -> None:
+    """The fence of the one cluster says nothing of the other's probe."""
+    fence(way)
+    way.bench.probe_answers[0] = WriteRefused("TOPIC_AUTHORIZATION_FAILED", True, 1)
+    with pytest.raises(NotReady, match="The probe cannot write on the source.*on standby"):
+        refuse_probe_without_rights(way.procedure)
 
 
 def test_running_it_again_adds_nothing_and_looks_again(way: WayBack) -> None:
