@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import yaml
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
@@ -206,6 +208,13 @@ class Stage:
             client = self.admin(alias)
             for future in client.create_acls(list(entries), request_timeout=_SECONDS).values():
                 future.result(_SECONDS)
+
+    def describe_clusters(self, **settings: Any) -> None:
+        """State settings of both clusters in the topology, such as `super_users`."""
+        topology = yaml.safe_load(self.lab.topology.read_text())
+        for cluster in topology["clusters"].values():
+            cluster.update(deepcopy(settings))  # the same object for both would be a YAML anchor
+        self.lab.topology.write_text(yaml.safe_dump(topology))
 
     def remove_acls(self, alias: str, kinds: Iterable[ResourceType]) -> None:
         """Remove all ACL entries on resources of these kinds whose name is the literal wildcard."""

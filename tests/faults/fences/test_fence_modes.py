@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from confluent_kafka.admin import ResourceType
 
 from lab.environment import brokers
@@ -34,18 +33,12 @@ def nobody_by_an_entry(stage: Stage) -> None:
     """No topic and no group has an entry, and the brokers let everyone use what has none."""
     for alias in ALIASES:
         stage.remove_acls(alias, [ResourceType.TOPIC, ResourceType.GROUP])
-    topology = yaml.safe_load(stage.lab.topology.read_text())
-    for cluster in topology["clusters"].values():
-        cluster["allow_everyone_if_no_acl_found"] = True
-    stage.lab.topology.write_text(yaml.safe_dump(topology))
+    stage.describe_clusters(allow_everyone_if_no_acl_found=True)
 
 
 def exempt_super_users(stage: Stage) -> None:
     """MirrorMaker 2 and the orchestrator are super users on every node, as the topology says."""
-    topology = yaml.safe_load(stage.lab.topology.read_text())
-    for cluster in topology["clusters"].values():
-        cluster["super_users"] = list(SUPER_USERS)  # one list for both would be a YAML anchor
-    stage.lab.topology.write_text(yaml.safe_dump(topology))
+    stage.describe_clusters(super_users=SUPER_USERS)
 
 
 @pytest.mark.parametrize("arrange", [named_clients, everyone_by_one_entry, nobody_by_an_entry, exempt_super_users])

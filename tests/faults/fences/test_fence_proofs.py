@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec, ResourceType
 from kafka_dr.actions.fencing.acl_fence import probe_answers
@@ -139,10 +138,7 @@ def _only_named_topics_have_entries(stage: Stage) -> None:
     stage.allow(*named)
     for alias in ALIASES:
         stage.remove_acls(alias, [ResourceType.TOPIC, ResourceType.GROUP])
-    topology = yaml.safe_load(stage.lab.topology.read_text())
-    for cluster in topology["clusters"].values():
-        cluster["allow_everyone_if_no_acl_found"] = True
-    stage.lab.topology.write_text(yaml.safe_dump(topology))
+    stage.describe_clusters(allow_everyone_if_no_acl_found=True)
 
 
 # -- who is refused ------------------------------------------------------------------------------------------------

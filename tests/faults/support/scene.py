@@ -34,6 +34,7 @@ from confluent_kafka.admin import (
 )
 from kafka_dr.hooks.journal.journal import Journal
 
+from lab.checker import CheckResult
 from lab.checker.readers import ClusterReader
 from lab.environment.bring_up import up
 from lab.environment.brokers import start_broker
@@ -54,6 +55,23 @@ SLACK_SECONDS = 15.0
 USABLE_SECONDS = 45.0
 _SECONDS = 30.0
 Place = tuple[str, int]
+
+
+def planned_without_findings(made: Rehearsal, driver: Stepping) -> tuple[dict[str, Any], CheckResult]:
+    """Move a rehearsal's clients by a planned failover, step by step; assert that the check passes, return its result.
+
+    Topics are seeded, and clients and load run.
+    """
+    evidence = driver.whole(Run(PARAMS))
+    assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
+    unsettled = made.settle()
+    verdict = made.check(evidence, "approver")
+    verdict.add(unsettled)
+    print(f"seconds {evidence['seconds']}, {dict(verdict.figures)}", flush=True)
+    assert verdict.passed, "\n".join(verdict.lines(limit=5))
+    assert verdict.figures["exact"] == verdict.figures["positions"] > 0
+    assert verdict.figures["new_records_consumed"] > 0
+    return evidence, verdict
 
 
 def until(
