@@ -30,6 +30,7 @@ class Cluster:
         self.alias, self.admin = alias, alias
         self.acls: set[AclEntry] = set()
         self.authorizer, self.takes_acls = True, True
+        self.lags: dict[int, frozenset[AclEntry] | KafkaUnavailable] = {}
         self.log_ends: dict[TopicPartition, int] = {TopicPartition("orders", 0): 10}
         self.log_starts: dict[TopicPartition, int] = {}
         self.topic_ids: dict[str, str] = {}
@@ -58,6 +59,9 @@ class Cluster:
                 if isinstance(self.away, KafkaUnavailable)
                 else KafkaUnavailable(f"asking {self.alias} failed", "no answer in time", "look at its brokers")
             )
+
+    def close(self) -> None:
+        """Stand in for closing the client."""
 
     def brokers(self, **_: Any) -> list[Any]:
         """Return the brokers by id."""
@@ -193,6 +197,10 @@ class Acls:
         """Return all ACL entries."""
         self.cluster.answer()
         return frozenset(self.cluster.acls)
+
+    def entries_by_broker(self) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
+        """Return the ACL entries by broker; a broker in `lags` has those that the test gives it."""
+        return {broker: self.entries() for broker in self.cluster.broker_ids} | self.cluster.lags
 
     def add(self, entries: Iterable[AclEntry]) -> None:
         """Add ACL entries, unless the cluster ignores them."""

@@ -84,7 +84,7 @@ class Systems:
 
     def acls(self, cluster: KafkaCluster) -> ClusterAcls:
         """Return a new client for the ACL entries of the cluster to which `cluster` connects."""
-        return ClusterAcls(cluster.admin, cluster.alias)
+        return ClusterAcls(cluster)
 
     def connect_worker(self, flow: Flow) -> MirrorMaker:
         """Return the client of the Connect worker that hosts a flow; BadInput if the flow runs in dedicated mode."""
@@ -153,6 +153,8 @@ class Systems:
 
     def close(self) -> None:
         """Drop the clients of clusters and ACL entries; the next use creates new clients."""
+        for cluster in self._clusters.values():
+            cluster.close()
         self._clusters.clear()
         self._acls.clear()
 

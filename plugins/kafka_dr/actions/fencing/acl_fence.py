@@ -7,7 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_dr.actions.fencing.rules import READ_AGAIN_SECONDS, source_rules, wait_until_applied
+from kafka_dr.actions.fencing.rules import (
+    READ_AGAIN_SECONDS,
+    rules_with,
+    source_rules,
+    wait_for_every_broker,
+    wait_until_applied,
+)
 from kafka_dr.domain.fencing.fence import FenceScope, fence_changes, grants_to_everyone, still_allowed
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
 from kafka_dr.domain.plain_text import first_few
@@ -83,18 +89,21 @@ def _replace_grants(procedure: Run, step: str, change: AclChange) -> None:
 
 
 def _require_fenced(procedure: Run, scope: FenceScope, exempt: frozenset[str]) -> None:
-    """Wait until the ACLs give no client the scope; raise FenceNotProven after `fence_seconds`."""
-    ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
-    while still_open := still_allowed(source_rules(procedure), scope, exempt):
-        if time.monotonic() >= ends_at:
-            raise FenceNotProven(
-                "Clients may still act on the source",
-                f"on {procedure.request.source}: {first_few(still_open)}",
-                "Switchback added the DENY entries of the fence, and these principals still have rights. List the ACL"
-                f" entries of these principals on {procedure.request.source}. Find out which user or program adds"
-                " rights or removes DENY entries; then start a new run.",
-            )
-        time.sleep(READ_AGAIN_SECONDS)
+    """Wait until the ACLs of every broker give no client the scope; raise FenceNotProven after `fence_seconds`."""
+    source = procedure.request.source
+    still_open = wait_for_every_broker(
+        procedure,
+        procedure.systems.source_acls,
+        lambda entries: still_allowed(rules_with(procedure, source, entries), scope, exempt),
+    )
+    if still_open:
+        raise FenceNotProven(
+            "Clients may still act on the source",
+            f"on {source}: {first_few(still_open)}",
+            "Switchback added the DENY entries of the fence, and these principals still have rights. List the ACL"
+            f" entries of these principals on {source}. Find out which user or program adds rights or removes DENY"
+            " entries, or why these brokers lag behind the cluster's metadata; then start a new run.",
+        )
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
-from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
+from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.standing_fence import FENCING, standing_fence
@@ -31,8 +33,13 @@ def standing_change(procedure: Run, cluster: str) -> AclChange:
 def _rules(procedure: Run, acls: ClusterAcls, alias: str) -> AclRules:
     if not acls.authorizer_enabled():
         return AclRules(frozenset(), authorizer=False)
+    return rules_with(procedure, alias, acls.entries())
+
+
+def rules_with(procedure: Run, alias: str, entries: frozenset[AclEntry]) -> AclRules:
+    """Return the ACL rules of a cluster with an authorizer, if these were its ACL entries."""
     cluster = procedure.topology.cluster(alias)
-    return AclRules(acls.entries(), frozenset(cluster.super_users), cluster.allow_everyone_if_no_acl_found)
+    return AclRules(entries, frozenset(cluster.super_users), cluster.allow_everyone_if_no_acl_found)
 
 
 def apply_change(procedure: Run, acls: ClusterAcls, change: AclChange) -> list[str]:
@@ -50,8 +57,34 @@ def apply_change(procedure: Run, acls: ClusterAcls, change: AclChange) -> list[s
 
 
 def wait_until_applied(procedure: Run, acls: ClusterAcls, change: AclChange) -> list[str]:
-    """Wait up to `fence_seconds` until a cluster has applied a change; return what it has not applied, as text."""
+    """Wait up to `fence_seconds` until all live brokers have applied a change; return what they have not, as text."""
+    return wait_for_every_broker(procedure, acls, change.list_unapplied)
+
+
+def wait_for_every_broker(
+    procedure: Run, acls: ClusterAcls, problems_with: Callable[[frozenset[AclEntry]], list[str]]
+) -> list[str]:
+    """Wait up to `fence_seconds` until the ACL entries of each live broker are right; return what is wrong, as text.
+
+    A broker that does not answer is wrong, too: which entries it applies is unknown.
+
+    Args:
+        problems_with: returns what is wrong with a broker's ACL entries; [] if nothing is.
+    """
     ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
-    while (unapplied := change.list_unapplied(acls.entries())) and time.monotonic() < ends_at:
+    while problems := _problems_by_broker(acls, problems_with):
+        if time.monotonic() >= ends_at:
+            return problems
         time.sleep(READ_AGAIN_SECONDS)
-    return unapplied
+    return []
+
+
+def _problems_by_broker(acls: ClusterAcls, problems_with: Callable[[frozenset[AclEntry]], list[str]]) -> list[str]:
+    applied = acls.entries_by_broker()
+    # Nearly always all brokers have the same entries, whose evaluation then takes one pass.
+    by_entries = {entries: problems_with(entries) for entries in applied.values() if isinstance(entries, frozenset)}
+    return [
+        f"broker {broker}: {problem}"
+        for broker, entries in applied.items()
+        for problem in ([entries.seen] if isinstance(entries, KafkaUnavailable) else by_entries[entries])
+    ]

@@ -12,14 +12,14 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
 
 from kafka_dr.domain.kafka_model.acl import AclEntry
-from kafka_dr.errors import BadInput
+from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import in_service, kafka_border, outcome_of
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
 
 __all__ = ["AclEntry", "ClusterAcls"]
 
@@ -39,16 +39,11 @@ _TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
 class ClusterAcls:
     """Reads and changes one cluster's ACL entries; adding an existing or removing a missing entry changes nothing."""
 
-    def __init__(self, admin: AdminClient, alias: str = "the cluster") -> None:
-        """Store the client and the cluster's name; no request is sent yet.
-
-        Args:
-            admin: the cluster's admin client (`KafkaCluster.admin`). It is stored, because requests of a client that
-                Python has freed are never answered.
-            alias: the cluster's name in the topology, for errors.
-        """
-        self._admin = admin
-        self._alias = alias
+    def __init__(self, cluster: KafkaCluster) -> None:
+        """Store the cluster's client, because requests of a client that Python has freed are never answered."""
+        self._cluster = cluster
+        self._admin = cluster.admin
+        self._alias = cluster.alias
 
     def __repr__(self) -> str:
         return f"ClusterAcls({self._alias!r})"
@@ -82,6 +77,13 @@ class ClusterAcls:
             if not entries:
                 self._refuse_unreadable(timeout)
             return entries
+
+    def entries_by_broker(self) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
+        """Return the ACL entries that each live broker has applied, by the broker's id.
+
+        Brokers apply a change one after the other. A broker that does not answer has the error in place of its entries.
+        """
+        return self._cluster.every_broker.acl_entries([broker.id for broker in self._cluster.brokers()])
 
     def _refuse_unreadable(self, timeout: float) -> None:
         in_service(self._admin, timeout)

@@ -24,6 +24,7 @@ from kafka_dr.hooks.brokers.client import (
     outcome_of,
     raise_error,
 )
+from kafka_dr.hooks.brokers.every_broker import EveryBroker
 from kafka_dr.hooks.brokers.group_requests import RequestWindow
 
 _T = TypeVar("_T")
@@ -35,7 +36,12 @@ MOST_AT_ONCE = 500
 
 
 class ClusterConnection:
-    """Sends requests by the admin clients of one cluster, and waits for the answers."""
+    """Sends requests by the admin clients of one cluster, and waits for the answers.
+
+    Attributes:
+        alias: the cluster's name in the topology.
+        every_broker: asks each broker of the cluster by itself.
+    """
 
     def __init__(self, alias: str, config: Mapping[str, Any]) -> None:
         """Create the client; no request is sent yet.
@@ -50,6 +56,7 @@ class ClusterConnection:
         self._complaints: set[str] = set()
         self._settings = {**client_config(config, alias), "error_cb": self._complain}
         self._group_client: AdminClient | None = None
+        self.every_broker = EveryBroker(config, alias)
         with kafka_border(alias, "creating a Kafka client"):
             self._admin = AdminClient(self._settings)
 
@@ -60,6 +67,10 @@ class ClusterConnection:
     def admin(self) -> AdminClient:
         """Return the admin client, for requests about ACLs; store a reference to it until all answers arrive."""
         return self._admin
+
+    def close(self) -> None:
+        """Disconnect the client that asks each broker by itself; it connects again when it is used."""
+        self.every_broker.close()
 
     def complaint(self) -> str:
         """Return the clients' last connection error, often the true reason of a timeout; empty without an error."""

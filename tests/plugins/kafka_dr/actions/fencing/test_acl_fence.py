@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from kafka_dr.actions.fencing.acl_fence import added_entries, probe_partitions
 from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import FenceNotProven
+from kafka_dr.errors import FenceNotProven, KafkaUnavailable
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.steps.planned.fence_producers import FenceProducers
@@ -116,6 +117,17 @@ def test_a_fence_that_is_not_taken_is_not_proven(ready: Any) -> None:
     assert Entry.OUTCOME not in ready.kinds(STEP)
 
 
+@pytest.mark.parametrize(
+    "behind", [frozenset({GRANT, MM2}), KafkaUnavailable("reading ACL entries failed", "no answer", "look at it")]
+)
+def test_a_fence_that_one_broker_has_not_applied_is_not_proven(ready: Any, behind: Any) -> None:
+    """The other broker has every entry: clients could still write to this one, which is named."""
+    ready.clusters["primary"].lags = {2: behind}
+    with pytest.raises(AirflowFailException, match=r"may still act.*broker 2"):
+        fence(ready)
+    assert Entry.OUTCOME not in ready.kinds(STEP)
+
+
 @pytest.mark.parametrize("answer", [WriteAccepted(1, 1), WriteRefused("NOT_ENOUGH_REPLICAS", False, 1)])
 def test_a_probe_that_is_not_refused_for_its_rights_proves_nothing(ready: Any, answer: Any) -> None:
     """A write that went through, or was refused for another reason, leaves the fence unproven at the deadline."""
@@ -179,5 +191,5 @@ def test_the_probes_entries_are_sent_last(ready: Any, monkeypatch: pytest.Monkey
             return {}
 
     entries = [AclEntry("topic", name, "literal", "User:*", "*", "write", "deny") for name in ("orders", PROBE_TOPIC)]
-    ClusterAcls(Admin()).add(entries)
+    ClusterAcls(SimpleNamespace(admin=Admin(), alias="primary")).add(entries)
     assert sent == ["orders", PROBE_TOPIC]

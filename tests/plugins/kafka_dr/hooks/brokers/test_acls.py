@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AdminClient, ResourceType
+from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, ResourceType
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.acls import ClusterAcls, _binding, _entry, _filter, in_requests
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
 
 GOOD = AclEntry("topic", "orders", "literal", "User:app", "*", "write", "deny")
 
@@ -14,7 +15,7 @@ GOOD = AclEntry("topic", "orders", "literal", "User:app", "*", "write", "deny")
 @pytest.fixture
 def acls() -> ClusterAcls:
     """A cluster that nobody serves."""
-    return ClusterAcls(AdminClient({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}), "east")
+    return ClusterAcls(KafkaCluster("east", {"bootstrap.servers": "127.0.0.1:9"}))
 
 
 @pytest.mark.parametrize("resource_type", ["topic", "group", "transactional_id", "cluster"])

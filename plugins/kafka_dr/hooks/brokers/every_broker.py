@@ -1,0 +1,180 @@
+"""Sends a request to each broker of a cluster by itself, which librdkafka cannot do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError, SecurityDisabledError, for_code
+from kafka.future import Future
+from kafka.protocol.admin import DescribeAclsRequest
+
+from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.hooks.brokers.client import client_config
+from kafka_dr.hooks.brokers.python_client import for_python
+from kafka_dr.hooks.redaction import one_line
+
+T = TypeVar("T")
+
+# kafka-python logs its whole configuration, with passwords.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+_SECONDS = 10.0
+_ANY = 1
+#: Kafka's numbers in its protocol; other types of resources are never fenced.
+_RESOURCE_TYPES = {2: "topic", 3: "group", 4: "cluster", 5: "transactional_id"}
+_PATTERNS = {3: "literal", 4: "prefixed"}
+_PERMISSIONS = {2: "deny", 3: "allow"}
+_OPERATIONS = dict(
+    enumerate(
+        (
+            "all read write create delete alter describe cluster_action describe_configs alter_configs"
+            " idempotent_write create_tokens describe_tokens two_phase_commit"
+        ).split(),
+        2,
+    )
+)
+
+
+class _BrokerClient(KafkaAdminClient):  # type: ignore[misc]  # comes without types
+    """The client, with what it does not offer: one request to each of several brokers."""
+
+    def ask_each(self, brokers: Iterable[int], request: Callable[[], Any], timeout: float) -> dict[int, Any]:
+        """Send a request to each broker at once; return by broker its answer, or a KafkaError."""
+        answers: dict[int, Any] = self._manager.run(self._ask_each, list(brokers), request, int(timeout * 1000))
+        return answers
+
+    async def _ask_each(self, brokers: list[int], request: Callable[[], Any], timeout_ms: int) -> dict[int, Any]:
+        sent = {broker: self._sent_to(broker, request(), timeout_ms) for broker in brokers}
+        return {broker: await _answer_or_error(future) for broker, future in sent.items()}
+
+    def _sent_to(self, broker: int, request: Any, timeout_ms: int) -> Any:
+        try:
+            return self._manager.send(request, node_id=broker, request_timeout_ms=timeout_ms)
+        except KafkaError as error:
+            return Future().failure(error)
+
+
+async def _answer_or_error(future: Any) -> Any:
+    try:
+        return await future
+    except KafkaError as error:
+        return error
+
+
+class EveryBroker:
+    """Asks brokers of one cluster, all at once; connections are kept for the next request."""
+
+    def __init__(self, config: Mapping[str, Any], alias: str) -> None:
+        """Check the settings; no request is sent yet.
+
+        Args:
+            config: the connection's settings, by librdkafka's keys.
+            alias: the cluster's name in the topology, for errors.
+        """
+        self._config, self._alias = client_config(config, alias), alias
+        self._client: _BrokerClient | None = None
+        self._using = Lock()
+
+    def __repr__(self) -> str:
+        return f"EveryBroker({self._alias!r})"
+
+    def acl_entries(
+        self, brokers: Iterable[int], timeout: float = _SECONDS
+    ) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
+        """Return the ACL entries that each of these brokers has applied, by the broker's id.
+
+        No entry for a broker without an authorizer. A broker that refuses, or does not answer within `timeout` seconds,
+        has the error in place of its entries.
+        """
+        return self._ask("reading ACL entries", brokers, _describe_acls, _entries_in, timeout)
+
+    def close(self) -> None:
+        """Disconnect; the next request connects again."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _ask(
+        self,
+        what: str,
+        brokers: Iterable[int],
+        request: Callable[[], Any],
+        parse: Callable[[Any], T],
+        timeout: float,
+    ) -> dict[int, T | KafkaUnavailable]:
+        """Send a request to each of these brokers; return the parsed answer, or the error, by the broker's id."""
+        answers: dict[int, T | KafkaUnavailable] = {}
+        with self._using, self._border(what):
+            for broker, answer in self._connected(timeout).ask_each(brokers, request, timeout).items():
+                try:
+                    answers[broker] = parse(answer)
+                except KafkaError as error:
+                    answers[broker] = self._unavailable(f"{what} on broker {broker}", error)
+        if any(isinstance(answer, KafkaUnavailable) for answer in answers.values()):
+            # A broker that has moved, or came back, is known to a new client only.
+            self.close()
+        return answers
+
+    def _connected(self, timeout: float) -> _BrokerClient:
+        if self._client is None:
+            limits = {"bootstrap_timeout_ms": int(timeout * 1000), "request_timeout_ms": int(timeout * 1000)}
+            self._client = _BrokerClient(**for_python(self._config, self._alias), **limits)
+        return self._client
+
+    @contextmanager
+    def _border(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except KafkaError as error:
+            self.close()
+            raise self._unavailable(what, error) from None
+
+    def _unavailable(self, what: str, error: KafkaError) -> KafkaUnavailable:
+        return KafkaUnavailable(
+            f"{what} of {self._alias} failed",
+            one_line(f"{type(error).__name__}: {error}"),
+            f"find out in the logs of the brokers of {self._alias} why they do not answer, or refuse; the connection's"
+            f" principal needs the right DESCRIBE on the cluster {self._alias}",
+        )
+
+
+def _describe_acls() -> DescribeAclsRequest:
+    return DescribeAclsRequest(
+        resource_type_filter=_ANY,
+        resource_name_filter=None,
+        pattern_type_filter=_ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=_ANY,
+        permission_type=_ANY,
+    )
+
+
+def _entries_in(answer: Any) -> frozenset[AclEntry]:
+    error = answer if isinstance(answer, KafkaError) else for_code(answer.error_code)
+    if error is SecurityDisabledError:
+        return frozenset()
+    if isinstance(error, KafkaError):
+        raise error
+    if answer.error_code:
+        raise error(answer.error_message)
+    return frozenset(
+        AclEntry(
+            _RESOURCE_TYPES[resource.resource_type],
+            resource.resource_name,
+            _PATTERNS[resource.pattern_type],
+            acl.principal,
+            acl.host,
+            _OPERATIONS[acl.operation],
+            _PERMISSIONS[acl.permission_type],
+        )
+        for resource in answer.resources
+        if resource.resource_type in _RESOURCE_TYPES
+        for acl in resource.acls
+    )
