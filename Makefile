@@ -40,12 +40,13 @@ compose-demo: setup ## the stack of docker-compose.yaml: a planned failover, a k
 	@$(VENV) -m lab.demo containers
 
 test: check ## the checks, then every test but the faults
-	@$(PYTHON) -m lab.install.setup postgresql
+	@$(PYTHON) -m lab.install.setup postgresql jdk
 	@$(VENV) -m pytest tests --ignore=tests/faults -n 2
 
 faults: setup ## every fault that the product must survive, and all examples of property tests (SHARD=2/3: the second third)
-	@$(PYTHON) -m lab.install.setup postgresql
+	@$(PYTHON) -m lab.install.setup postgresql jdk
 	@$(VENV) -m pytest tests -p tests.support.fault_results --hypothesis-profile=full $(if $(SHARD),--shard=$(SHARD))
 
 bench: setup ## speed beside the peers, and what the recorder takes; every figure beside its bound (ONLY=a,b; SWITCHBACK_BENCH_SCALE=0.1 for a quick look)
+	@$(PYTHON) -m lab.install.setup jdk
 	@$(VENV) -m tests.benchmarks $(if $(ONLY),--only $(ONLY))

@@ -1,6 +1,7 @@
 """Set up a new machine: Java, the virtual environment, the jars. Runs with the system's Python.
 
-`python -m lab.install.setup postgresql` installs the PostgreSQL server that tests of the journal start.
+`python -m lab.install.setup postgresql jdk` installs what only some tests need: the PostgreSQL server that tests of the
+journal start, and the compiler of Java classes that tests and benchmarks bring.
 
 Each step is skipped if it was done before; an interrupted step is repeated.
 """
@@ -33,6 +34,10 @@ NO_POSTGRESQL = (
     "no PostgreSQL server is installed here; install Debian's postgresql package, or give an empty database's URL in"
     " SWITCHBACK_TEST_POSTGRES"
 )
+NO_COMPILER = (
+    f"no Java compiler of version {OLDEST_JAVA} or newer is installed here; install one, as root for example with:"
+    " python3 -m lab.install.setup jdk"
+)
 
 
 def main() -> int:
@@ -46,8 +51,12 @@ def main() -> int:
             f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]};"
             " install a newer Python, and run: make setup PYTHON=<its path>"
         )
-    if sys.argv[1:] == ["postgresql"]:
-        ensure_postgresql()
+    parts = {"postgresql": ensure_postgresql, "jdk": ensure_compiler}
+    if unknown := [name for name in sys.argv[1:] if name not in parts]:
+        raise SystemExit(f"setup installs {' and '.join(parts)} beside its usual steps, not {', '.join(unknown)}")
+    if sys.argv[1:]:
+        for name in sys.argv[1:]:
+            parts[name]()
         return 0
     ensure_java()
     ensure_packages()
@@ -65,13 +74,30 @@ def find_java() -> str:
     return f"{home}/bin/java" if home else "java"
 
 
+def find_compiler() -> str | None:
+    """Return the path of a Java compiler, under JAVA_HOME, else on PATH; None without one that is new enough.
+
+    JAVA_HOME may be a runtime without a compiler.
+    """
+    home = os.environ.get("JAVA_HOME")
+    for program in ([f"{home}/bin/javac"] if home else []) + ["javac"]:
+        if (_major_version(program) or 0) >= OLDEST_JAVA:
+            return program
+    return None
+
+
 def java_version() -> int | None:
     """Return Java's major version; None without Java."""
+    return _major_version(find_java())
+
+
+def _major_version(program: str) -> int | None:
+    """Return the major version that `java` or `javac` prints; None if it does not run."""
     try:
-        output = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False).stderr
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    match = re.search(r'version "(\d+)', output)
+    match = re.search(r'(?:version "|javac )(\d+)', done.stderr + done.stdout)
     return int(match.group(1)) if match else None
 
 
@@ -119,6 +145,20 @@ def ensure_postgresql() -> None:
             _install_without_cluster()
     if postgresql_programs() is None:
         _step("postgresql", False, f"{NO_POSTGRESQL}; tests on it are skipped")
+
+
+def ensure_compiler() -> None:
+    """Install a Java compiler if this process can run apt-get as root, else print what is missing."""
+    if find_compiler() is not None:
+        _step("jdk", True, "")
+        return
+    if _may_apt_install():
+        _step("jdk", False, "installing openjdk-17-jdk-headless")
+        # apt-get prints the error.
+        with suppress(subprocess.CalledProcessError):
+            _apt_install("openjdk-17-jdk-headless")
+    if find_compiler() is None:
+        _step("jdk", False, f"{NO_COMPILER}; tests that compile are skipped")
 
 
 def _install_without_cluster() -> None:

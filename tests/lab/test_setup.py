@@ -1,4 +1,4 @@
-"""A server for the journal's tests is installed where that may be done, and nothing of an installation is changed."""
+"""What only some tests need is installed where that may be done, and nothing of an installation is changed."""
 
 from __future__ import annotations
 
@@ -102,3 +102,27 @@ def test_an_installation_that_fails_leaves_nothing_behind(
     setup.ensure_postgresql()
     assert not (system / "etc").exists()
     assert "SWITCHBACK_TEST_POSTGRES" in capsys.readouterr().out.splitlines()[-1]
+
+
+@pytest.mark.parametrize("present", [None, "/usr/bin/javac"])
+def test_a_compiler_is_installed_unless_there_is_one(
+    system: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], present: str | None
+) -> None:
+    """Where none is there afterwards either, the last line says how to get one."""
+    monkeypatch.setattr(setup, "find_compiler", lambda: present)
+    monkeypatch.setattr("sys.argv", ["setup", "jdk"])
+    (system / "commands").touch()
+    (system / CREATE).parent.mkdir(parents=True)
+    (system / CREATE).touch()
+    assert setup.main() == 0
+    installed = (system / "commands").read_text()
+    assert ("install -y --no-install-recommends openjdk-17-jdk-headless" in installed) is (present is None)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "jdk: already there" if present else "no Java compiler" in last and "skipped" in last
+
+
+def test_an_unknown_part_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name, before anything is installed."""
+    monkeypatch.setattr("sys.argv", ["setup", "postgresql", "mysql"])
+    with pytest.raises(SystemExit, match="postgresql and jdk .*, not mysql"):
+        setup.main()

@@ -17,6 +17,7 @@ from typing import Any
 
 from lab.environment.jvm import java_program
 from lab.install.jars import PROJECT, jars_folder
+from lab.install.java_compiler import compile_java
 from lab.install.spark_warm_up import spark_environment
 from tests.benchmarks.clusters import SOURCE, TARGET, Clusters
 from tests.benchmarks.measuring import PeakMemory
@@ -130,14 +131,15 @@ def kept(line: Sequence[str], environment: dict[str, str] | None = None) -> Iter
 
 
 def java_line(peer: str, *arguments: str, heap: str = "3g") -> list[str]:
-    """Return the command of a Java peer, launched from its source."""
+    """Return the command of a Java peer, which is compiled unless that was done before."""
+    jars = f"{jars_folder() / 'kafka'}/*"
     return [
         java_program(),
         f"-Xmx{heap}",
         f"-Dlog4j2.configurationFile={QUIET_LOGGING}",
         "-Dlab.log=/dev/null",
         "-cp",
-        f"{jars_folder() / 'kafka'}/*",
-        str(PEERS / peer),
+        f"{jars}:{compile_java([PEERS / peer], jars)}",
+        Path(peer).stem,
         *arguments,
     ]
