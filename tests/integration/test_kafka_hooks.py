@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as WirePartition
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, KafkaUnavailable, NotReady, ReadBackFailed
 from kafka_dr.hooks.brokers.acls import ClusterAcls
@@ -261,7 +261,7 @@ def test_rights_to_read_acls_are_needed_to_say_there_are_none(
         "CLUSTER_AUTHORIZATION" in error.seen.upper() or "ClusterAuthorization" in error.seen
         for error in weak.entries_by_broker().values()
     )
-    assert weak.authorizer_enabled() and ClusterAcls(primary).authorizer_enabled()
+    assert weak.authorizer() is ClusterAcls(primary).authorizer() is Authorizer.BY_ACL
 
 
 def test_a_probe_asks_the_broker_every_time(lab_status: dict[str, Any], primary: KafkaCluster, topic: str) -> None:

@@ -15,7 +15,7 @@ from kafka_dr.actions.offsets.client_topics import local_partitions
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
-from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
+from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan
@@ -419,6 +419,8 @@ class Bench:
         def probe(topic: str, partition: int, timeout: float = 10.0) -> Any:
             self.probed.append(partition)
             entries = frozenset(self.clusters[alias].acls)
+            if self.clusters[alias].without_acls is Authorizer.OTHER:
+                entries = FENCED_BY_ROLE if self.hook.state(alias).fenced else frozenset()
             lets_in = not entries or AclRules(entries).may("User:app", "write", "topic", PROBE_TOPIC)
             answer = WriteAccepted(0, 1) if lets_in else WriteRefused("TOPIC_AUTHORIZATION_FAILED", True, 1)
             return self.probe_answers.get(partition, answer)
@@ -428,5 +430,6 @@ class Bench:
 
 ORDERS = TopicPartition("orders", 0)
 GRANT = AclEntry("topic", "*", "literal", "User:app", "*", "write", "allow")
+FENCED_BY_ROLE = frozenset({AclEntry("topic", "none", "literal", "User:app", "*", "write", "allow")})
 FENCE = AclEntry("topic", "*", "literal", "User:app", "*", "write", "deny")
 TARGET_FENCE = AclEntry("topic", "*", "literal", "User:*", "*", "write", "deny")

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.kafka_model.transactions import Producer
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.descriptions import Metadata
 from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
@@ -30,6 +31,7 @@ class Cluster:
         self.alias, self.admin = alias, alias
         self.acls: set[AclEntry] = set()
         self.authorizer, self.takes_acls = True, True
+        self.without_acls = Authorizer.NONE
         self.lags: dict[int, frozenset[AclEntry] | KafkaUnavailable] = {}
         self.log_ends: dict[TopicPartition, int] = {TopicPartition("orders", 0): 10}
         self.log_starts: dict[TopicPartition, int] = {}
@@ -50,6 +52,13 @@ class Cluster:
         self.away: KafkaUnavailable | bool = False
         self.answers_after = 0.0
         self.complained: frozenset[str] = frozenset()
+        self.producers: dict[TopicPartition, list[Producer]] | KafkaUnavailable = {}
+        self.every_broker = SimpleNamespace(producers=self._listed_producers)
+
+    def _listed_producers(self, leaders: dict[TopicPartition, int]) -> dict[TopicPartition, list[Producer]]:
+        if isinstance(self.producers, KafkaUnavailable):
+            raise self.producers
+        return {tp: self.producers.get(tp, []) for tp in leaders}
 
     def answer(self) -> None:
         """Raise an error if the cluster is away."""
@@ -73,7 +82,8 @@ class Cluster:
         if self.away:
             time.sleep(timeout)
             self.answer()
-        time.sleep(self.answers_after)
+        if self.answers_after:
+            time.sleep(self.answers_after)
         return Metadata(tuple(self.broker_ids), {name: dict(leaders) for name, leaders in self.partitions.items()})
 
     def complaints(self) -> frozenset[str]:
@@ -188,10 +198,10 @@ class Acls:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
-    def authorizer_enabled(self) -> bool:
-        """Return whether the cluster has an authorizer."""
+    def authorizer(self) -> Authorizer:
+        """Return what decides in the cluster."""
         self.cluster.answer()
-        return self.cluster.authorizer
+        return Authorizer.BY_ACL if self.cluster.authorizer else self.cluster.without_acls
 
     def entries(self) -> frozenset[AclEntry]:
         """Return all ACL entries."""

@@ -101,23 +101,33 @@ class Hook:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
-        self.fences, self.fenced, self.away = True, False, False
+        self.fences, self.away = True, False
+        self.clusters: set[str] = set()
         self.processes = {"primary->standby": 1}
+
+    @property
+    def fenced(self) -> bool:
+        """Whether a cluster is fenced."""
+        return bool(self.clusters)
+
+    @fenced.setter
+    def fenced(self, fenced: bool) -> None:
+        self.clusters = {"primary"} if fenced else set()
 
     def _asked(self, *what: str) -> FenceAnswer:
         self.asked.append(what)
         if self.away:
             raise HookUnavailable("the hook did not do it", "no connection", "look at it")
-        return FenceAnswer(self.fenced, "the switch", "port 7")
+        return FenceAnswer(what[-1] in self.clusters, "the switch", "port 7")
 
     def fence(self, procedure_id: str, cluster: str) -> FenceAnswer:
         """Fence the cluster, unless the test forbids it."""
-        self.fenced = self.fences
+        self.clusters |= {cluster} if self.fences else set()
         return self._asked("fence", procedure_id, cluster)
 
     def unfence(self, procedure_id: str, cluster: str) -> FenceAnswer:
         """Lift the fence."""
-        self.fenced = False
+        self.clusters.discard(cluster)
         return self._asked("unfence", procedure_id, cluster)
 
     def state(self, cluster: str) -> FenceAnswer:

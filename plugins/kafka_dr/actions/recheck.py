@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.acl_fence import probe_answers, refused_by_rights
+from kafka_dr.actions.fencing.hook_fence import refuse_lifted_hook
 from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.actions.groups.at_rest import still_held
@@ -59,19 +60,18 @@ def source_reopened(procedure: Run) -> bool:
 
 
 def source_still_fenced(procedure: Run) -> None:
-    """Refuse unless the fence on the source still holds, by its ACL entries and by the probe's write.
+    """Refuse unless the fence on the source still holds, by ACL entries, by the fence hook, and by the probe's write.
 
-    Nothing is checked if the source has no authorizer.
+    Only the fence hook is asked if the source has no authorizer.
 
     Raises:
         FenceNotProven: a client has a right that the fence denies (the error names the client's principal), or a
             broker did not refuse the probe's write with an authorization error.
     """
+    refuse_lifted_hook(procedure)
     rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
-    if not rules.authorizer:
-        return
-    scopes = [FenceScope.writes(topics_of(procedure))]
-    if procedure.progress.done(ConsumersDrained) is not None:
+    scopes = [FenceScope.writes(topics_of(procedure))] if rules.authorizer else []
+    if rules.authorizer and procedure.progress.done(ConsumersDrained) is not None:
         scopes.append(FenceScope.group_reads(fenced_groups(procedure)))
     still_open = [principal for scope in scopes for principal in still_allowed(rules, scope, exempt)]
     if still_open:

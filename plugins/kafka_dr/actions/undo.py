@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from kafka_dr.actions.fencing.acl_fence import probe_answers
+from kafka_dr.actions.fencing.hook_fence import keep_clients_out
 from kafka_dr.actions.fencing.rules import apply_change, source_rules
 from kafka_dr.actions.history.moves import target_opened_before
 from kafka_dr.actions.replication.reverse import refuse_loop
@@ -134,6 +135,7 @@ def close_target(procedure: Run, opening: AclChange) -> None:
             " clients back later, run failback.",
         )
     procedure.authority.hold()
+    keep_clients_out(procedure)
     unapplied = apply_change(procedure, procedure.systems.target_acls, opening.undo)
     if unapplied:
         raise ReadBackFailed(

@@ -247,6 +247,17 @@ class Named(Model):
     connection: Connection
 
 
+class FenceHookSettings(Named):
+    """The fence hook, which fences a cluster by other means than ACLs, such as its network, storage or roles.
+
+    Attributes:
+        spares_mirror_maker: whether MirrorMaker 2 and Switchback go on working on a cluster that the hook fences. Then
+            a planned failover asks the hook, too; otherwise the hook is asked for lost sources only.
+    """
+
+    spares_mirror_maker: bool = False
+
+
 class FileRoutingSettings(Model):
     """Settings for clients that look up their cluster in a file, at `path`."""
 
@@ -287,8 +298,7 @@ class Topology(Model):
     Attributes:
         drain: the application's hook that stops and starts its clients.
         source_probe: the application's hook that states whether the application reaches a source that seems lost.
-        fence_hook: a hook of the site that fences a cluster by other means than ACLs, such as its network or storage;
-            used if the cluster does not answer.
+        fence_hook: a hook of the site that fences a cluster by other means than ACLs.
         cool_down_seconds: after a procedure, how long no other procedure may take the same pair of clusters.
         kafka_tools: folder with the jars of Kafka's own tools (`libs` of a Kafka distribution), which abort
             transactions and measure logs.
@@ -304,7 +314,7 @@ class Topology(Model):
     evidence: FilePath
     drain: Named | None = None
     source_probe: Named | None = None
-    fence_hook: Named | None = None
+    fence_hook: FenceHookSettings | None = None
     kafka_tools: Folder | None = None
     recorder: Recorder | None = None
     groups: tuple[GroupPolicy, ...] = ()

@@ -127,6 +127,12 @@ class Systems:
         hook = self.topology.fence_hook
         return None if hook is None else FenceHook(*self._login(hook.connection))
 
+    @property
+    def planned_fence_hook(self) -> FenceHook | None:
+        """Client of the fence hook if its fence spares MirrorMaker 2, so that a planned failover can ask it."""
+        hook = self.topology.fence_hook
+        return self.fence_hook if hook is not None and hook.spares_mirror_maker else None
+
     @cached_property
     def routing(self) -> ClientRouting:
         """Client of the routing record, in which applications read to which cluster they connect."""

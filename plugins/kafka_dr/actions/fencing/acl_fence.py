@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_dr.actions.fencing.hook_fence import asked_fence_hook
 from kafka_dr.actions.fencing.rules import (
     READ_AGAIN_SECONDS,
     rules_with,
     source_rules,
+    standing_change,
     wait_for_every_broker,
     wait_until_applied,
 )
@@ -113,21 +115,27 @@ class WriteFence:
     Attributes:
         added: number of all ACL entries that the procedure has added on the source.
         refusing: ids of the source's brokers that refused the probe's write; None without a probe or an authorizer.
-        authorizer: whether the source has an authorizer; without one no ACL entry was added.
+        authorizer: whether ACL entries decide on the source; if not, no ACL entry was added.
+        who_may_write: what lists all principals that may write, so that the fence covers them: `acl entries`, or `fence
+            hook`; None if nothing does. A fence without entries refuses no client, whatever a broker answers the probe.
     """
 
     added: int
     refusing: list[int] | None
     authorizer: bool
+    who_may_write: str | None
 
     @property
     def proven(self) -> bool:
-        """Whether every broker of the source refused the probe's write."""
-        return self.refusing is not None and self.authorizer
+        """Whether the fence covers all writers, and every broker of the source refused the probe's write."""
+        return self.refusing is not None and self.who_may_write is not None
 
 
-def fence_writes(procedure: Run, step: str, topics: Iterable[str]) -> WriteFence:
+def fence_writes(procedure: Run, step: str, topics: Iterable[str], by_hook: bool = False) -> WriteFence:
     """Deny clients' writes to these topics of the source by ACL, and prove the denial on every broker of the source.
+
+    Args:
+        by_hook: whether the fence hook fences the source already, whatever ACL entries say.
 
     Raises:
         FenceNotProven: by the ACLs a client still has the right to write, or a broker leads no partition of the probe's
@@ -136,14 +144,16 @@ def fence_writes(procedure: Run, step: str, topics: Iterable[str]) -> WriteFence
     """
     added = add_fence(procedure, step, FenceScope.writes([*topics, PROBE_TOPIC]))
     refusing = refused_on_every_broker(procedure, step)
-    return WriteFence(len(added), refusing, source_rules(procedure).authorizer)
+    source = procedure.request.source
+    listed = "acl entries" if standing_change(procedure, source) else "fence hook" if by_hook else None
+    return WriteFence(len(added), refusing, source_rules(procedure).authorizer, listed)
 
 
 def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
     """Wait until all brokers of the source refuse the probe's write with an authorization error.
 
     Returns:
-        The brokers' ids, sorted; None, without waiting, if the source has no probe or no authorizer.
+        The brokers' ids, sorted; None, without waiting, if the source has no probe, or everyone may write there.
 
     Raises:
         DeadlinePassed: a broker did not refuse the write within `fence_seconds`.
@@ -162,23 +172,27 @@ def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
     )
 
 
-def refuse_probe_without_rights(procedure: Run) -> None:
+def refuse_probe_without_rights(procedure: Run) -> list[int] | None:
     """Refuse unless every broker of the source lets the probe write: only then does a later refusal prove a fence.
 
-    Nothing is checked without a probe or an authorizer, or if this procedure has begun to fence the source.
+    Returns:
+        Ids of the brokers that accepted the probe's write, sorted. None, without a check, if there is no probe, if
+        everyone may write, or if this procedure has begun to fence the source.
 
     Raises:
         NotReady: a broker refuses the probe's write, or the write fails.
         FenceNotProven: a broker leads no partition of the probe's topic.
     """
-    if added_entries(procedure):
-        return
+    if added_entries(procedure) or asked_fence_hook(procedure):
+        return None
     source, ends_at = procedure.request.source, time.monotonic() + procedure.request.deadlines.fence_seconds
-    while failing := [
-        (broker, answer)
-        for broker, answer in (probe_answers(procedure) or {}).items()
-        if not isinstance(answer, WriteAccepted)
-    ]:
+    while True:
+        answers = probe_answers(procedure)
+        failing = [
+            (broker, answer) for broker, answer in (answers or {}).items() if not isinstance(answer, WriteAccepted)
+        ]
+        if not failing:
+            return None if answers is None else sorted(answers)
         # A topic that was just made, or a broker that just started, accepts writes after a moment.
         if any(refused_by_rights(answer) for _, answer in failing) or time.monotonic() >= ends_at:
             raise NotReady(
@@ -201,8 +215,8 @@ def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
 
     None if the topology names no probe for the source, or if the source has no authorizer.
     """
-    probe = procedure.systems.probe(procedure.request.source)
-    if probe is None or not source_rules(procedure).authorizer:
+    probe, rules = procedure.systems.probe(procedure.request.source), source_rules(procedure)
+    if probe is None or not (rules.authorizer or rules.rights_elsewhere):
         return None
     return {
         broker: probe.probe(PROBE_TOPIC, partition)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from kafka_dr.errors import HookUnavailable, ReadBackFailed
+import time
+
+from kafka_dr.actions.fencing.rules import READ_AGAIN_SECONDS
+from kafka_dr.errors import FenceNotProven, HookUnavailable, ReadBackFailed
 from kafka_dr.procedure.authority import acting_under, record_fact
-from kafka_dr.procedure.entries import FenceHookAnswer, FenceHookToAsk
+from kafka_dr.procedure.entries import FenceHookAnswer, FenceHookToAsk, TargetToOpen
+from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
 
@@ -23,6 +27,45 @@ def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
         return FenceHookAnswer(answer.fenced and hook.state(source).fenced, answer.by, answer.detail)
     except HookUnavailable as error:
         return FenceHookAnswer(False, "", error=str(error))
+
+
+def fence_by_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
+    """Have a fence hook that spares MirrorMaker 2 fence the source, and wait until it reports the fence.
+
+    None if the topology names no such hook.
+
+    Raises:
+        DeadlinePassed: the hook does not report the fence within `fence_seconds`.
+    """
+    hook, source = procedure.systems.planned_fence_hook, procedure.request.source
+    if hook is None:
+        return None
+    asked = [ask_fence_hook(procedure, step)]
+
+    def fenced() -> FenceHookAnswer:
+        answer = asked.pop() if asked else FenceHookAnswer(**vars(hook.state(source)))
+        if answer is None or not answer.fenced:
+            raise NotYet(f"the fence hook reports no fence of {source}: {answer}")
+        return answer
+
+    return procedure.progress.wait(
+        step, f"The fence hook's fence of {source}", fenced, procedure.request.deadlines.fence_seconds
+    )
+
+
+def refuse_lifted_hook(procedure: Run) -> None:
+    """Refuse if this procedure asked the fence hook to fence the source, and the hook reports no fence any more."""
+    hook, source = procedure.systems.fence_hook, procedure.request.source
+    if hook is None or not asked_fence_hook(procedure):
+        return
+    answer = hook.state(source)
+    if not answer.fenced:
+        raise FenceNotProven(
+            "The fence hook no longer fences the source",
+            f"the hook's answer about {source}: {answer.by} {answer.detail}".rstrip(),
+            "The procedure returns to the source by itself. Find out in the log of the fence hook's server who lifted"
+            f" the fence of {source}; then start a new run.",
+        )
 
 
 def asked_fence_hook(procedure: Run) -> bool:
@@ -53,3 +96,48 @@ def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
             f" states, or lift this fence on {source} manually; then clear return_to_source.",
         )
     return FenceHookAnswer(**vars(answer))
+
+
+def hook_fences_target(procedure: Run) -> bool:
+    """Whether a fence hook that spares MirrorMaker 2 fences the target, as it does after clients have left it."""
+    hook = procedure.systems.planned_fence_hook
+    return hook is not None and hook.state(procedure.request.target).fenced
+
+
+def let_clients_in(procedure: Run) -> None:
+    """Have the fence hook lift its fence of the target; raise ReadBackFailed if it does not within `fence_seconds`."""
+    hook, target = procedure.systems.planned_fence_hook, procedure.request.target
+    if hook is None:
+        return
+    ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
+    with acting_under(procedure.authority, lambda: hook.fence(procedure.id, target)):
+        answer = hook.unfence(procedure.id, target)
+    while answer.fenced and time.monotonic() < ends_at:
+        time.sleep(READ_AGAIN_SECONDS)
+        answer = hook.state(target)
+    if answer.fenced:
+        raise ReadBackFailed(
+            "The fence hook still keeps clients from the target",
+            f"{target} is fenced by: {answer.by}",
+            f"Correct the cause that the log of the fence hook's server states. Wait for return_to_source, which fences"
+            f" {target} again; then start a new run.",
+        )
+
+
+def keep_clients_out(procedure: Run) -> None:
+    """Have the fence hook fence the target again if open_target meant to lift that fence.
+
+    Raises:
+        ReadBackFailed: the hook does not report the fence.
+    """
+    hook, target = procedure.systems.planned_fence_hook, procedure.request.target
+    if hook is None or not any(intent.lifts_fence_hook for intent in procedure.progress.facts(TargetToOpen)):
+        return
+    answer = hook.fence(procedure.id, target)
+    if not answer.fenced:
+        raise ReadBackFailed(
+            "The fence hook does not fence the target again",
+            f"the hook's answer about {target}: {answer.by}",
+            f"Clients may be able to write on {target}. Correct the cause that the log of the fence hook's server"
+            " states; then clear return_to_source.",
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules, Authorizer
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.procedure.run import Run
@@ -16,12 +16,12 @@ READ_AGAIN_SECONDS = 0.2
 
 
 def source_rules(procedure: Run) -> AclRules:
-    """Return the source's ACL entries, read now; none, and `authorizer` False, if the source has no authorizer."""
+    """Return the source's ACL entries, read now; none, and `authorizer` False, if no ACL entry decides there."""
     return _rules(procedure, procedure.systems.source_acls, procedure.request.source)
 
 
 def target_rules(procedure: Run) -> AclRules:
-    """Return the target's ACL entries, read now; none, and `authorizer` False, if the target has no authorizer."""
+    """Return the target's ACL entries, read now; none, and `authorizer` False, if no ACL entry decides there."""
     return _rules(procedure, procedure.systems.target_acls, procedure.request.target)
 
 
@@ -31,8 +31,9 @@ def standing_change(procedure: Run, cluster: str) -> AclChange:
 
 
 def _rules(procedure: Run, acls: ClusterAcls, alias: str) -> AclRules:
-    if not acls.authorizer_enabled():
-        return AclRules(frozenset(), authorizer=False)
+    authorizer = acls.authorizer()
+    if authorizer is not Authorizer.BY_ACL:
+        return AclRules(frozenset(), authorizer=False, rights_elsewhere=authorizer is Authorizer.OTHER)
     return rules_with(procedure, alias, acls.entries())
 
 

@@ -5,24 +5,38 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kafka_dr.actions.fencing.observed_producers import describe_writers, list_producers, sum_up_producers
 from kafka_dr.actions.fencing.open_transactions import OpenTransactions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import FenceNotProven, SystemUnavailable
 from kafka_dr.hooks.brokers.record import Record
+from kafka_dr.procedure.entries import ObservedProducers
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
 
-def wait_for_stable_ends(
-    procedure: Run, step: str, partitions: list[TopicPartition]
-) -> tuple[dict[TopicPartition, int], float]:
-    """Wait until no log end of these source partitions moves and no transaction is open.
+@dataclass(frozen=True)
+class StillSource:
+    """Source partitions to which nobody writes.
+
+    Attributes:
+        ends: by partition, its log end: the cut-off.
+        producers: what brokers say about the producers of these partitions.
+    """
+
+    ends: dict[TopicPartition, int]
+    producers: ObservedProducers
+
+
+def wait_for_stable_ends(procedure: Run, step: str, partitions: list[TopicPartition]) -> tuple[StillSource, float]:
+    """Wait until no log end of these source partitions moves, no producer writes, and no transaction is open.
 
     Returns:
-        Source partition -> log end (the cut-off), and the number of seconds since the step began.
+        The log ends and producers, and the number of seconds since the step began.
 
     Raises:
         FenceNotProven: records still arrived `fence_seconds` after the fence was begun, or transactions were still open
@@ -31,37 +45,38 @@ def wait_for_stable_ends(
     ends = StableLogEnds(procedure, step, partitions)
     deadlines = procedure.request.deadlines
     # `look` ends the wait earlier, after one of the two deadlines; the wait's deadline here is the sum of both.
-    stable_ends = procedure.progress.wait(
+    still = procedure.progress.wait(
         step, "Stable log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds
     )
     # The step's clock, because a deferred step is resumed many times and each time continues the same wait.
-    return stable_ends, time.time() - procedure.progress.clock(step)
+    return still, time.time() - procedure.progress.clock(step)
 
 
 class StableLogEnds:
-    """Compares the log ends of source partitions at the beginning and at the end of `stable_seconds`."""
+    """Compares log ends and producers of source partitions at the beginning and at the end of `stable_seconds`."""
 
     def __init__(self, procedure: Run, step: str, partitions: list[TopicPartition]) -> None:
         self._procedure, self._step, self._partitions = procedure, step, partitions
         self._transactions = OpenTransactions(procedure, step)
 
-    def look(self) -> dict[TopicPartition, int]:
-        """Return source partition -> log end if no log end moved within `stable_seconds` and no transaction is open.
+    def look(self) -> StillSource:
+        """Return log ends and producers if neither moved within `stable_seconds` and no transaction is open.
 
         Raises:
-            NotYet: a log end moved, or a transaction is open, and the deadline is not over.
+            NotYet: a log end or a producer moved, or a transaction is open, and the deadline is not over.
             FenceNotProven: records arrived, or a transaction is open, and the deadline is over.
         """
         source, deadlines = self._procedure.systems.source, self._procedure.request.deadlines
-        before = source.ends(self._partitions)
+        before, producers_before = source.ends(self._partitions), list_producers(self._procedure, self._partitions)
         time.sleep(deadlines.stable_seconds)
         after, stable = source.ends(self._partitions), source.ends(self._partitions, isolation="read_committed")
+        producers = list_producers(self._procedure, self._partitions)
         moving = {tp: before[tp] for tp in self._partitions if after[tp] != before[tp]}
         written = newest_records(self._procedure, moving)
         if written:
             writes_text = (
                 f"records still arrive on {len(written)} partitions of {self._procedure.request.source}:"
-                f" {first_few(written, separator='; ')}"
+                f" {first_few(written, separator='; ')}{describe_writers(producers_before, producers)}"
             )
             raise self._not_yet(
                 deadlines.fence_seconds,
@@ -81,7 +96,9 @@ class StableLogEnds:
             )
         if moving:
             raise NotYet(f"{len(moving)} partitions of the source got transaction markers, but no records")
-        return after
+        if writers := describe_writers(producers_before, producers):
+            raise NotYet(f"producers wrote to the source{writers}")
+        return StillSource(after, sum_up_producers(producers))
 
     def _not_yet(self, seconds: float, reason: str, observed: str, next_step: str) -> Exception:
         if time.time() < self._procedure.progress.clock(self._step) + seconds:

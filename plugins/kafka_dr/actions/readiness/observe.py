@@ -75,6 +75,7 @@ def observe_pair(
         naming_policy=procedure.topology.naming.policy,
         naming_separator=procedure.topology.naming.separator,
         has_drain_hook=procedure.systems.drain is not None,
+        has_fence_hook=procedure.systems.planned_fence_hook is not None,
         target_fence=standing_change(procedure, procedure.request.target),
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
     )

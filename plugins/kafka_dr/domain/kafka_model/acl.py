@@ -12,6 +12,16 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
+
+
+class Authorizer(Enum):
+    """What decides in a cluster who may do what."""
+
+    NONE = "none"
+    BY_ACL = "by ACL entries"
+    OTHER = "not by ACL entries"
+
 
 ANY_PRINCIPAL = "User:*"
 ANY_NAME = "*"
@@ -103,13 +113,16 @@ class AclRules:
     Attributes:
         super_users: principals to whom the authorizer allows everything.
         allow_everyone: whether everyone may use a resource that no entry covers.
-        authorizer: whether the cluster has an authorizer; without one everything is allowed.
+        authorizer: whether the cluster has an authorizer that decides by ACL entries; without one everything is
+            allowed, as far as ACL entries tell.
+        rights_elsewhere: whether the cluster has an authorizer without ACL entries, such as one that decides by roles.
     """
 
     entries: frozenset[AclEntry]
     super_users: frozenset[str] = frozenset()
     allow_everyone: bool = False
     authorizer: bool = True
+    rights_elsewhere: bool = False
 
     def may(self, principal: str, operation: str, resource_type: str, name: str) -> bool:
         """Whether a principal may do an operation from at least one host."""

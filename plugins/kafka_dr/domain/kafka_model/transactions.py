@@ -84,10 +84,13 @@ class Producer:
     Attributes:
         last_ms: timestamp of the producer's newest record on the partition, in milliseconds since 1970; None if it has
             no timestamp.
+        epoch, last_sequence: they change with each batch that the producer writes; -1 if unknown.
     """
 
     producer_id: int
     last_ms: int | None
+    epoch: int = -1
+    last_sequence: int = -1
 
     def named(self, transactional_id: str | None) -> str:
         """Return the producer as text for people; `transactional_id` is None if it is unknown."""

@@ -27,15 +27,17 @@ def _isolation_note(o: Observation) -> Iterator[str]:
 
 
 def _fence_notes(o: Observation) -> Iterator[str]:
-    if not o.source.rules.authorizer:
+    if o.has_fence_hook:
+        yield "The fence hook is asked to keep clients from the source, besides the ACL entries of the fence."
+    elif not o.source.rules.authorizer:
         yield (
             "The source has no authorizer: nothing proves that clients stay away from the source after the drain"
             " hook has answered."
         )
     if not o.source.rules.authorizer or o.source.rules.allow_everyone:
         yield "The source accepts clients that no ACL names: whether they have rights on the target is unknown."
-    if o.source.rules.authorizer and not o.has_probe:
-        yield "No probe principal is configured: only the ACLs and stable log ends prove the fence."
+    if (o.source.rules.authorizer or o.source.rules.rights_elsewhere) and not o.has_probe:
+        yield "No probe principal is configured: no refused write proves the fence, only ACLs and stable log ends."
     if o.source.users is None or o.target.users is None:
         yield "SCRAM users could not be listed: whether every client can authenticate on the target is unknown."
     yield "Client quotas are not compared: the Kafka client that Switchback uses cannot list quotas."
@@ -50,11 +52,7 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
         )
     others = sorted(t for t in o.source.topics if t not in o.scope and not t.startswith("__"))
     if others:
-        yield (
-            "Topics that the flow does not replicate, but that are fenced, too, where a client's right is a wildcard"
-            " or a prefix:"
-            f" {first_few(others, MOST_LISTED)}."
-        )
+        yield (f"Topics that the flow does not replicate, and that are not fenced: {first_few(others, MOST_LISTED)}.")
 
 
 def _tombstone_note(o: Observation) -> Iterator[str]:

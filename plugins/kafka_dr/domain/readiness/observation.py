@@ -127,6 +127,7 @@ class Observation:
         first, last: two samples of log ends, the second some seconds after the first.
         known_topic_ids: source topic -> topic id that the last procedure of this pair of clusters recorded.
         exempt: principals that are never fenced, by cluster alias.
+        has_fence_hook: whether a fence hook that spares MirrorMaker 2 fences in a planned failover, too.
         has_probe: whether the topology names a probe principal for the source, which tries to write behind the fence.
         target_fence: what fences of earlier procedures changed in the target's ACL entries; open_target reverts them.
         positions: positions that `groups` have committed on the source: group, topic, partition, position.
@@ -149,6 +150,7 @@ class Observation:
     naming_separator: str
     has_drain_hook: bool
     has_probe: bool
+    has_fence_hook: bool
     positions: pd.DataFrame = field(compare=False)
     copies: Mapping[str, str] = field(default_factory=dict)
     target_fence: AclChange = field(default_factory=AclChange)

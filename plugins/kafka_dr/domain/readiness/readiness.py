@@ -303,8 +303,9 @@ def durability_kept(o: Observation) -> Iterator[Blocker]:
 def fence_possible(o: Observation) -> Iterator[Blocker]:
     """Yield a blocker if writes could not be stopped, or if ACL entries do not say who may write.
 
-    Without an authorizer only a drain hook stops writes. If no ACL entry lets a client write, clients' rights come from
-    elsewhere, such as role bindings or a cloud's identities, and DENY entries against named clients stop nobody.
+    A fence hook that spares MirrorMaker 2 stops writes on every cluster. Without an authorizer and such a hook only a
+    drain hook stops writes. If no ACL entry lets a client write, clients' rights come from elsewhere, such as role
+    bindings or a cloud's identities, and DENY entries against named clients stop nobody.
     """
     scope, exempt = FenceScope.writes(o.scope), o.exempt[o.source.alias]
     if ANONYMOUS in exempt:
@@ -315,17 +316,22 @@ def fence_possible(o: Observation) -> Iterator[Blocker]:
             "Give MirrorMaker 2, Switchback and administrators logins of their own, and remove this principal from"
             " `principals` of the cluster: on a cluster without logins no ACL entry parts clients from MirrorMaker 2.",
         )
-    if o.source.rules.authorizer and o.scope and not client_principals(o.source.rules, scope, exempt):
+    if o.has_fence_hook:
+        return
+    rules = o.source.rules
+    granted = rules.authorizer and client_principals(rules, scope, exempt)
+    if (rules.authorizer or rules.rights_elsewhere) and o.scope and not granted:
         yield Blocker(
             "fence_possible",
             "No ACL entry of the source lets a client write to the flow's topics",
             f"{len(o.source.rules.entries)} ACL entries on {o.source.alias}, none of them for a principal that is not"
             " exempt",
-            "If clients get their rights elsewhere, such as by role bindings, no ACL entry of Switchback stops them: a"
-            " planned failover cannot fence this cluster. If clients write as an exempt principal, give clients"
+            "If clients get their rights elsewhere, such as by role bindings, no ACL entry of Switchback stops them:"
+            " name a fence hook that spares MirrorMaker 2 as `fence_hook` in the topology, with"
+            " `spares_mirror_maker: true`. If clients write as an exempt principal, give clients"
             " principals of their own, and correct `principals` of the cluster in the topology.",
         )
-    if not o.source.rules.authorizer and not o.has_drain_hook:
+    if not (rules.authorizer or rules.rights_elsewhere or o.has_drain_hook):
         yield Blocker(
             "fence_possible",
             "Nothing can stop clients on the source",

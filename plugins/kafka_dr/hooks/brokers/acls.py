@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import in_service, kafka_border, outcome_of
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -33,6 +33,8 @@ _TYPES = {
     "transactional_id": ResourceType.TRANSACTIONAL_ID,
     "cluster": ResourceType.BROKER,
 }
+#: Errors of brokers whose authorizer knows no ACL entries.
+_NO_ACLS = frozenset((KafkaError.UNKNOWN, KafkaError.UNSUPPORTED_VERSION))
 _TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
 
 
@@ -48,20 +50,23 @@ class ClusterAcls:
     def __repr__(self) -> str:
         return f"ClusterAcls({self._alias!r})"
 
-    def authorizer_enabled(self, timeout: float = _SECONDS) -> bool:
-        """Whether the cluster has an authorizer.
+    def authorizer(self, timeout: float = _SECONDS) -> Authorizer:
+        """Return what decides in the cluster who may do what.
 
         The test is to remove an ACL entry that cannot exist. Reading ACL entries is no test: librdkafka does not report
-        the broker's error, and a cluster without authorizer looks like a cluster without ACL entries.
+        the broker's error, and a cluster without authorizer looks like a cluster without ACL entries. An authorizer
+        without ACL entries fails, which the broker reports as its own unknown error.
         """
         probe = AclEntry("topic", "switchback-asks", "literal", "User:switchback-nobody", "127.0.0.1", "read", "deny")
         with kafka_border(self._alias, "testing for an authorizer"):
             futures = self._admin.delete_acls([_filter(probe)], request_timeout=timeout)
             outcome = next(outcome_of(future, timeout + 5) for future in futures.values())
             if not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-                return True
+                return Authorizer.BY_ACL
             if outcome.code() == KafkaError.SECURITY_DISABLED:
-                return False
+                return Authorizer.NONE
+            if outcome.code() in _NO_ACLS:
+                return Authorizer.OTHER
             raise KafkaException(outcome)
 
     def entries(self, timeout: float = _SECONDS) -> frozenset[AclEntry]:

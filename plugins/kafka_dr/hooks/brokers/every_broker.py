@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, TypeVar
 
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, SecurityDisabledError, for_code
-from kafka.future import Future
-from kafka.protocol.admin import DescribeAclsRequest
-
 from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.kafka_model.transactions import Producer
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.client import client_config
 from kafka_dr.hooks.brokers.python_client import for_python
 from kafka_dr.hooks.redaction import one_line
+
+with warnings.catch_warnings():
+    # Each of its hundred messages would warn in the log of each task.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaAdminClient
+    from kafka.errors import KafkaError, SecurityDisabledError, for_code
+    from kafka.future import Future
+    from kafka.protocol.admin import DescribeAclsRequest
+    from kafka.protocol.admin.transactions import DescribeProducersRequest
 
 T = TypeVar("T")
 
@@ -44,13 +51,13 @@ _OPERATIONS = dict(
 class _BrokerClient(KafkaAdminClient):  # type: ignore[misc]  # comes without types
     """The client, with what it does not offer: one request to each of several brokers."""
 
-    def ask_each(self, brokers: Iterable[int], request: Callable[[], Any], timeout: float) -> dict[int, Any]:
-        """Send a request to each broker at once; return by broker its answer, or a KafkaError."""
-        answers: dict[int, Any] = self._manager.run(self._ask_each, list(brokers), request, int(timeout * 1000))
+    def ask_each(self, requests: Mapping[int, Any], timeout: float) -> dict[int, Any]:
+        """Send each broker its request, all at once; return by broker its answer, or a KafkaError."""
+        answers: dict[int, Any] = self._manager.run(self._ask_each, requests, int(timeout * 1000))
         return answers
 
-    async def _ask_each(self, brokers: list[int], request: Callable[[], Any], timeout_ms: int) -> dict[int, Any]:
-        sent = {broker: self._sent_to(broker, request(), timeout_ms) for broker in brokers}
+    async def _ask_each(self, requests: Mapping[int, Any], timeout_ms: int) -> dict[int, Any]:
+        sent = {broker: self._sent_to(broker, request, timeout_ms) for broker, request in requests.items()}
         return {broker: await _answer_or_error(future) for broker, future in sent.items()}
 
     def _sent_to(self, broker: int, request: Any, timeout_ms: int) -> Any:
@@ -92,7 +99,31 @@ class EveryBroker:
         No entry for a broker without an authorizer. A broker that refuses, or does not answer within `timeout` seconds,
         has the error in place of its entries.
         """
-        return self._ask("reading ACL entries", brokers, _describe_acls, _entries_in, timeout)
+        return self._ask("reading ACL entries", {broker: _describe_acls() for broker in brokers}, _entries_in, timeout)
+
+    def producers(
+        self, leaders: Mapping[TopicPartition, int], timeout: float = _SECONDS
+    ) -> dict[TopicPartition, list[Producer]]:
+        """Return the idempotent producers that each partition's leader lists, the latest writer first.
+
+        Args:
+            leaders: by partition, the broker id of its leader.
+            timeout: limit of the requests, in seconds.
+
+        Raises:
+            KafkaUnavailable: a broker does not answer, leads a partition no more, or is older than Kafka 2.8; or the
+                connection's principal lacks the right READ on a topic.
+        """
+        led: dict[int, list[TopicPartition]] = {}
+        for partition, leader in leaders.items():
+            led.setdefault(leader, []).append(partition)
+        requests = {leader: _describe_producers(partitions) for leader, partitions in led.items()}
+        found: dict[TopicPartition, list[Producer]] = {}
+        for answer in self._ask("reading producers", requests, _producers_in, timeout).values():
+            if isinstance(answer, KafkaUnavailable):
+                raise answer
+            found |= answer
+        return found
 
     def close(self) -> None:
         """Disconnect; the next request connects again."""
@@ -101,17 +132,12 @@ class EveryBroker:
             client.close()
 
     def _ask(
-        self,
-        what: str,
-        brokers: Iterable[int],
-        request: Callable[[], Any],
-        parse: Callable[[Any], T],
-        timeout: float,
+        self, what: str, requests: Mapping[int, Any], parse: Callable[[Any], T], timeout: float
     ) -> dict[int, T | KafkaUnavailable]:
-        """Send a request to each of these brokers; return the parsed answer, or the error, by the broker's id."""
+        """Send each broker its request; return the parsed answer, or the error, by the broker's id."""
         answers: dict[int, T | KafkaUnavailable] = {}
         with self._using, self._border(what):
-            for broker, answer in self._connected(timeout).ask_each(brokers, request, timeout).items():
+            for broker, answer in self._connected(timeout).ask_each(requests, timeout).items():
                 try:
                     answers[broker] = parse(answer)
                 except KafkaError as error:
@@ -139,8 +165,8 @@ class EveryBroker:
         return KafkaUnavailable(
             f"{what} of {self._alias} failed",
             one_line(f"{type(error).__name__}: {error}"),
-            f"find out in the logs of the brokers of {self._alias} why they do not answer, or refuse; the connection's"
-            f" principal needs the right DESCRIBE on the cluster {self._alias}",
+            f"find out in the logs of the brokers of {self._alias} why they do not answer, or refuse; compare the"
+            f" rights of the connection's principal on {self._alias} with README.md, Install",
         )
 
 
@@ -156,14 +182,49 @@ def _describe_acls() -> DescribeAclsRequest:
     )
 
 
+def _describe_producers(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
+    of_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        of_topic.setdefault(topic, []).append(partition)
+    topic_request = DescribeProducersRequest.TopicRequest
+    return DescribeProducersRequest(
+        topics=[topic_request(name=topic, partition_indexes=indexes) for topic, indexes in of_topic.items()]
+    )
+
+
+def _producers_in(answer: Any) -> dict[TopicPartition, list[Producer]]:
+    found = {}
+    for topic in _good(answer).topics:
+        for partition in topic.partitions:
+            _raise_code(partition)
+            producers = [
+                Producer(
+                    p.producer_id, None if p.last_timestamp < 0 else p.last_timestamp, p.producer_epoch, p.last_sequence
+                )
+                for p in partition.active_producers
+            ]
+            producers.sort(key=lambda producer: (-(producer.last_ms or 0), producer.producer_id))
+            found[TopicPartition(topic.name, partition.partition_index)] = producers
+    return found
+
+
+def _good(answer: Any) -> Any:
+    """Return the answer; raise the error that stands in place of an answer."""
+    if isinstance(answer, KafkaError):
+        raise answer
+    return answer
+
+
+def _raise_code(part: Any) -> None:
+    """Raise the error that an answer, or a part of it, has."""
+    if part.error_code:
+        raise for_code(part.error_code)(part.error_message)
+
+
 def _entries_in(answer: Any) -> frozenset[AclEntry]:
-    error = answer if isinstance(answer, KafkaError) else for_code(answer.error_code)
-    if error is SecurityDisabledError:
+    if for_code(_good(answer).error_code) is SecurityDisabledError:
         return frozenset()
-    if isinstance(error, KafkaError):
-        raise error
-    if answer.error_code:
-        raise error(answer.error_message)
+    _raise_code(answer)
     return frozenset(
         AclEntry(
             _RESOURCE_TYPES[resource.resource_type],

@@ -19,6 +19,7 @@ from kafka_dr.procedure.entries.records import (
     ExcludedNow,
     FenceHookAnswer,
     Figures,
+    ObservedProducers,
     Receipt,
     SourceToFence,
 )
@@ -54,7 +55,7 @@ class GrantsToReplace(Intent, WatchedFact, steps=_FENCING_STEPS):
     cluster: str
 
 
-class FenceHookToAsk(Intent, steps=(Step.FENCE_SOURCE,)):
+class FenceHookToAsk(Intent, steps=(Step.FENCE_PRODUCERS, Step.FENCE_SOURCE)):
     """Alias of the cluster that the fence hook is about to be asked to fence."""
 
     asks_fence_hook: str
@@ -86,12 +87,21 @@ class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
         open_transactions: transactions that were still open on the fenced source.
         transactions_aborted: transactions on the source that this procedure aborted.
         cut_off: receipt of the source's stable log ends.
+        fence_hook: answer of the fence hook; None if no hook was asked.
+        who_may_write: what says who may write, so that the fence covers all writers: `acl entries` or `fence hook`;
+            None if nothing does.
+        brokers_accepting: ids of the brokers that accepted the probe's write before the fence; None if not asked.
+        producers: the producers that the source's brokers list on the plan's partitions.
     """
 
     approval: Approval
     drain_hook: DrainHookAnswer
     acl_entries_added: int
     brokers_refusing: Sequence[int] | None
+    fence_hook: OrAbsent[FenceHookAnswer] = None
+    who_may_write: OrAbsent[str] = None
+    brokers_accepting: OrAbsent[Sequence[int]] = None
+    producers: OrAbsent[ObservedProducers] = None
     still_after_seconds: float
     open_transactions: Sequence[OpenTransaction]
     transactions_aborted: Sequence[OpenTransaction]

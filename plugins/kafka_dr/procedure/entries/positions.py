@@ -90,11 +90,13 @@ class TargetToOpen(Intent, steps=(Step.OPEN_TARGET,)):
     Attributes:
         adds_acl_entries: ALLOW entries that an earlier fence of the target replaced, and that are added again before.
         looked_at_entry: sequence number of the newest journal entry before open_target made its last checks.
+        lifts_fence_hook: whether the fence hook, which fences the target, is about to be asked to let clients in.
     """
 
     removes_acl_entries: Sequence[AclEntry]
     adds_acl_entries: OrAbsent[Sequence[AclEntry]] = None
     looked_at_entry: OrAbsent[int] = None
+    lifts_fence_hook: OrAbsent[bool] = None
     by_hand: OrAbsent[str] = None
 
 

@@ -87,6 +87,21 @@ class FenceHookAnswer:
 
 
 @dataclass(frozen=True)
+class ObservedProducers:
+    """Idempotent producers that brokers list on the plan's partitions of the fenced source; all stand still.
+
+    Attributes:
+        seen: number of producers by partition; brokers list a producer for a day after its last write.
+        newest_write: time of the newest write of any of them, in ISO 8601 UTC; None if no write has a time.
+        problem: why brokers could not be asked; None if they answered.
+    """
+
+    seen: int
+    newest_write: OrAbsent[str] = None
+    problem: OrAbsent[str] = None
+
+
+@dataclass(frozen=True)
 class SourceToFence:
     """A source that the watcher fences as soon as the source answers, and the source's topics to fence."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from kafka_dr.actions.clients import ask_to_stop
 from kafka_dr.actions.fencing.acl_fence import fence_writes, refuse_probe_without_rights
+from kafka_dr.actions.fencing.hook_fence import fence_by_hook
 from kafka_dr.actions.fencing.open_transactions import aborted_transactions, named_transactions
 from kafka_dr.actions.fencing.stable_log_ends import wait_for_stable_ends
 from kafka_dr.actions.scope.plan_scope import partitions_of_plan, refuse_changed_topics, topics_of
@@ -23,23 +24,29 @@ class FenceProducers(ProcedureStep):
     def act(self, procedure: Run, context: Any) -> ProducersFenced:
         """Ask the drain hook to stop clients, fence their writes on the source, and prove the fence.
 
-        Before the fence, every broker must accept the probe's write. Then wait until the source's log ends are stable
-        and no transaction is open: these log ends are the cut-off.
+        Before the fence, every broker must accept the probe's write. A fence hook that spares MirrorMaker 2 fences,
+        too. Then wait until the source's log ends and producers stand still and no transaction is open: these log ends
+        are the cut-off.
         """
         approval = procedure.approvals.require_plan()
-        refuse_probe_without_rights(procedure)
+        accepting = refuse_probe_without_rights(procedure)
         hook_answer = ask_to_stop(procedure)
-        fence = fence_writes(procedure, self.task_id, topics_of(procedure))
+        fence_hook = fence_by_hook(procedure, self.task_id)
+        fence = fence_writes(procedure, self.task_id, topics_of(procedure), by_hook=fence_hook is not None)
         refuse_changed_topics(procedure)
-        ends, waited = wait_for_stable_ends(procedure, self.task_id, partitions_of_plan(procedure))
+        still, waited = wait_for_stable_ends(procedure, self.task_id, partitions_of_plan(procedure))
         return ProducersFenced(
             approval=approval,
             drain_hook=hook_answer,
             acl_entries_added=fence.added,
+            fence_hook=fence_hook,
+            who_may_write=fence.who_may_write,
+            brokers_accepting=accepting,
             brokers_refusing=fence.refusing,
+            producers=still.producers,
             still_after_seconds=round(waited, 3),
             open_transactions=named_transactions(procedure, self.task_id),
             transactions_aborted=aborted_transactions(procedure, self.task_id),
             fenced_at=procedure.now() if fence.proven else None,
-            cut_off=procedure.artifacts.save("cut_off", partitions_frame(ends, "offset")),
+            cut_off=procedure.artifacts.save("cut_off", partitions_frame(still.ends, "offset")),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.clients import begun_opening, open_to_clients, plan_opening, write_canary
+from kafka_dr.actions.fencing.hook_fence import hook_fences_target, let_clients_in
 from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.offsets.review import require_reviewed
 from kafka_dr.actions.recheck import (
@@ -49,10 +50,13 @@ class OpenTarget(ProcedureStep):
                 removes_acl_entries=planned.removes,
                 adds_acl_entries=planned.adds or None,
                 looked_at_entry=newest_entry,
+                lifts_fence_hook=hook_fences_target(procedure) or None,
             )
             record_fact(procedure.authority, self.task_id, intent)
         change = begun_opening(procedure)
         refused = open_to_clients(procedure, change, scopes)
+        if hook_fences_target(procedure):
+            let_clients_in(procedure)
         return TargetOpened(
             acl_entries_removed=len(change.removes),
             clients_refused=refused[:100],

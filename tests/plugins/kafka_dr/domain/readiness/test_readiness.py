@@ -91,6 +91,7 @@ def seen(**changes: Any) -> Observation:
         naming_policy="identity",
         naming_separator=".",
         has_drain_hook=True,
+        has_fence_hook=False,
         has_probe=True,
         positions=pd.DataFrame(),
     )
@@ -196,6 +197,7 @@ CLOSED = {
     ),
     "groups of an unknown type": (seen(immovable={"odd": "unknown"}), "groups_can_move"),
     "nothing stops clients": (replace(source(rules=UNGUARDED), has_drain_hook=False), "fence_possible"),
+    "rights are not ACL entries": (source(rules=replace(UNGUARDED, rights_elsewhere=True)), "fence_possible"),
     "nothing to move": (seen(scope={}), "something_to_move"),
 }
 
@@ -478,3 +480,12 @@ def test_clients_without_a_login_cannot_be_exempt() -> None:
     """Where nobody logs in, MirrorMaker 2 and every client have the same principal."""
     nobody = frozenset({"User:ANONYMOUS"})
     assert gates(seen(exempt={"primary": nobody, "standby": nobody})) == {"fence_possible"}
+
+
+@pytest.mark.parametrize("rules", [UNGUARDED, replace(UNGUARDED, rights_elsewhere=True), AclRules(frozenset())])
+def test_a_fence_hook_that_spares_mirror_maker_fences_every_cluster(rules: AclRules) -> None:
+    """Whatever decides there: without it each of these is refused, or fenced by the applications alone."""
+    hooked = replace(source(rules=rules), has_fence_hook=True, has_drain_hook=False)
+    assert "fence_possible" not in gates(hooked)
+    assert any("fence hook" in note for note in list_notes(hooked))
+    assert "fence_possible" in gates(replace(hooked, has_fence_hook=False))

@@ -75,7 +75,7 @@ def test_nothing_to_do_asks_nobody(acls: ClusterAcls) -> None:
         lambda a: a.add([GOOD], timeout=1),
         lambda a: a.remove([GOOD], timeout=1),
         lambda a: a.missing([GOOD], timeout=1),
-        lambda a: a.authorizer_enabled(timeout=1),
+        lambda a: a.authorizer(timeout=1),
     ],
 )
 def test_a_dead_cluster_is_named(acls: ClusterAcls, ask) -> None:
