@@ -1,4 +1,7 @@
-"""(d) A whole planned failover through Airflow at 10, 1,000 and 10,000 groups x 100 positions: own time by step."""
+"""(d) A whole planned failover through Airflow at 10, 1,000 and 10,000 groups x 100 positions: own time by step.
+
+Beside its own time stands the clients' downtime, from fence_producers to redirect_clients.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from kafka_dr.domain.evidence.timeline import client_downtime
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import Checkpoint, encode_checkpoint
 
@@ -74,12 +78,14 @@ def fail_over(figures: Figures, name: str, rehearsal: Rehearsal, groups: int) ->
         raise RuntimeError(f"the failover moved {placed:,} positions, not {groups:,} x {PARTITIONS}")
     for line in by_step(evidence):
         say(line)
-    seconds = evidence["seconds"]
+    seconds, downtime = evidence["seconds"], client_downtime(evidence)
+    if downtime is None or downtime.ended is None:
+        raise RuntimeError("the evidence does not say how long clients stood still")
     figures.measured(
         name,
         seconds["own"],
-        f"of {seconds['whole']:.0f} s; people {seconds['people']:.0f} s, drain {seconds['drain']:.0f} s; classes"
-        f" {evidence['classes']}",
+        f"clients stood still for {downtime.seconds:.1f} s, from fence to redirect; in all {seconds['whole']:.0f} s,"
+        f" people {seconds['people']:.0f} s, drain {seconds['drain']:.0f} s; classes {evidence['classes']}",
     )
 
 

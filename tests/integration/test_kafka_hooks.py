@@ -93,6 +93,12 @@ def test_clusters_and_brokers_are_named(primary: KafkaCluster, standby: KafkaClu
     assert broker.host == "127.0.0.1"
 
 
+def test_a_worker_says_that_offsets_can_be_set_and_nothing_changes(mirror: MirrorMaker) -> None:
+    """The question is a change of no offset: a running connector keeps running, and a missing one is not missed."""
+    assert mirror.sets_offsets(FORWARD) and mirror.sets_offsets("not-there")
+    assert mirror.status(FORWARD).running and mirror.offsets(FORWARD).aliases == {"primary"}
+
+
 def test_creating_twice_is_harmless_and_another_shape_is_found_out(primary: KafkaCluster, topic: str) -> None:
     """The same topic again is False; other partitions than asked for are an error; configs are read back."""
     assert primary.create_topic(topic, 4, 1) is False

@@ -20,7 +20,7 @@ class Worker:
         self.needs_tasks: dict[str, bool] = {}
         self.offsets_set: dict[str, Any] = {}
         self.settings: dict[str, str] = {}
-        self.version = "4.3.1"
+        self.version, self.is_old = "4.3.1", False
         self.replicated: dict[TopicPartition, int | None] = {TopicPartition("orders", 0): 9}
         self.kept: dict[str, dict[TopicPartition, int | None]] = {}
         self.misspelt: frozenset[str] = frozenset()
@@ -36,6 +36,11 @@ class Worker:
         """Return the worker's version; its Connect cluster is beside the standby."""
         self.answer()
         return SimpleNamespace(version=self.version, kafka_cluster_id="id-standby")
+
+    def sets_offsets(self, name: str, timeout: float = 30.0) -> bool:
+        """Return whether offsets can be set; an old worker cannot."""
+        self.answer()
+        return not self.is_old
 
     def connectors(self, **_: Any) -> list[str]:
         """Return the connectors' names."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_dr.config.strict_yaml import Place
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_problems
-from kafka_dr.domain.mirror_maker.patterns import Kind, pattern_problem
+from kafka_dr.domain.mirror_maker.patterns import PATTERN_KEYS, pattern_problem
 
 Problem = tuple[Place, str]
 Check = Callable[[Mapping[str, Any]], Iterator[Problem]]
@@ -27,14 +27,6 @@ SECRET_KEY = re.compile(
 )
 SECRET_VALUE = re.compile(r"pass(word|wd)|secret|token|jaas|LoginModule|BEGIN [A-Z ]*KEY|://[^/\s]*@", re.IGNORECASE)
 ADDRESS_KEY = re.compile(r"bootstrap[._-]?servers|(^|[._-])(url|uri|host|hosts|address|endpoint)$", re.IGNORECASE)
-PATTERN_KEYS: Mapping[str, Kind] = {
-    "topics": "topic",
-    "topics.exclude": "topic",
-    "topics.blacklist": "topic",
-    "groups": "group",
-    "groups.exclude": "group",
-    "groups.blacklist": "group",
-}
 _SETTING = re.compile(r"[a-z][a-z0-9._-]{0,199}\Z")
 
 

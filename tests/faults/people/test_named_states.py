@@ -6,9 +6,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
+import yaml
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka_dr.domain.readiness.plan import table_cell
 
-from lab.environment.brokers import start_broker
+from lab.environment.brokers import LARGEST_MESSAGE, start_broker
 from lab.environment.connect import connector_name, start_worker
 from tests.faults.support.scene import SOURCE, TARGET, Scene, until
 from tests.faults.support.stepping import Run
@@ -206,6 +208,38 @@ def test_partition_count_different_on_the_target(scene: Scene) -> None:
         + scene.unusable()
         == []
     )
+
+
+def test_settings_that_differ(scene: Scene) -> None:
+    """A copy that keeps less and takes smaller messages, and a topology that is out of date: each named with values."""
+    name = scene.topic()
+    for key, value in (("retention.ms", "3600000"), ("max.message.bytes", "1000")):
+        resource = ConfigResource(
+            ConfigResource.Type.TOPIC,
+            name,
+            incremental_configs=[ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)],
+        )
+        scene.admins[TARGET].incremental_alter_configs([resource])[resource].result(30)
+    before = scene.lab.topology.read_text()
+    topology = yaml.safe_load(before)
+    flow = next(flow for flow in topology["flows"] if flow["source"] == SOURCE)
+    flow["mirror_maker"] = {**flow.get("mirror_maker", {}), "groups.exclude": "console-consumer-.*"}
+    scene.lab.topology.write_text(yaml.safe_dump(topology, sort_keys=False))
+    run = scene.run()
+    try:
+        why = scene.driver.whole(run)["reason_for_outcome"]
+    finally:
+        scene.lab.topology.write_text(before)
+    assert scene.ended(run, "refused", "check_readiness", "") + scene.changed() + scene.unusable() == []
+    for part in (
+        "target_keeps_as_much",
+        f"{name} 604800000 on {SOURCE}, {name} 3600000 on {TARGET}",
+        f"{name} {LARGEST_MESSAGE} on {SOURCE}, {name} 1000 on {TARGET}",
+        "stated_settings_agree",
+        "different values of groups.exclude",
+        "console-consumer-.*,connect-.*,__.*",
+    ):
+        assert part in why, why
 
 
 def _grown(scene: Scene, name: str) -> None:

@@ -15,7 +15,7 @@ from kafka_dr.config.settings import Flow
 from kafka_dr.domain.kafka_model.acl import AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.observation import ClusterView, ConnectorView, FlowView, Observation, Sample, TopicView
-from kafka_dr.domain.readiness.readiness import is_settling, sets_offsets, standing_still
+from kafka_dr.domain.readiness.readiness import is_settling, standing_still
 from kafka_dr.errors import ConnectUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
@@ -130,8 +130,9 @@ def flow_view(procedure: Run, flow: Flow) -> FlowView:
         kind: connector_view(worker, name) if name in existing else None
         for kind, name in (("source", flow.connectors.source), ("checkpoint", flow.connectors.checkpoint))
     }
-    # A worker that is too old answers 404: the check of its version refuses, and names it.
-    shows_offsets = flow.connect is None or sets_offsets(worker_info.version)
+    sets_offsets = worker.sets_offsets(flow.connectors.source)
+    # A worker that cannot set offsets may not show them either: the check `versions_suffice` refuses this worker.
+    shows_offsets = sets_offsets or flow.connect is None
     replicated = (
         worker.offsets(flow.connectors.source).of(flow.source)
         if shows_offsets and flow.connectors.source in existing
@@ -147,6 +148,7 @@ def flow_view(procedure: Run, flow: Flow) -> FlowView:
         replicated,
         dedicated=flow.connect is None,
         stated=flow.mirror_maker,
+        sets_offsets=sets_offsets,
     )
 
 

@@ -24,12 +24,21 @@ from kafka_dr.errors import BadInput
 
 ALL = ".*"
 TOPICS_EXCLUDE = r"mm2.*\.internal, .*\.replica, __.*"
-_INTERNAL_BEFORE_4_0 = (".internal", "-internal")
+INTERNAL_BEFORE_4_0 = (".internal", "-internal")
 GROUPS_EXCLUDE = "console-consumer-.*, connect-.*, __.*"
 LONGEST_LIST = 10_000
 MOST_STEPS = 20_000_000
 
 Kind = Literal["topic", "group"]
+#: Settings of MirrorMaker 2 whose value is a list of patterns.
+PATTERN_KEYS: Mapping[str, Kind] = {
+    "topics": "topic",
+    "topics.exclude": "topic",
+    "topics.blacklist": "topic",
+    "groups": "group",
+    "groups.exclude": "group",
+    "groups.blacklist": "group",
+}
 
 _TOKEN = re.compile(
     r"\\Q.*?(?:\\E|$)|\\.|\[\^?|\{\d+(?:,\d*)?\}|\(\?<[A-Za-z][A-Za-z0-9]*>|\(\?<?[^\w\s]?|.", re.DOTALL
@@ -102,7 +111,7 @@ class TopicFilter(NameFilter):
             selected
             and not self.naming.is_internal(name)
             and not (self.target and self.naming.is_cycle(name, self.target))
-            and not (self.before_4_0 and name.endswith(_INTERNAL_BEFORE_4_0))
+            and not (self.before_4_0 and name.endswith(INTERNAL_BEFORE_4_0))
         )
 
 

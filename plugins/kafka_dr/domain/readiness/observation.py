@@ -98,6 +98,7 @@ class FlowView:
     replicated: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     dedicated: bool = False
     stated: Mapping[str, str] = field(default_factory=dict)
+    sets_offsets: bool = True
 
     @property
     def source_config(self) -> Mapping[str, str]:

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kafka_dr.domain.fencing.fence import ANONYMOUS, FenceScope, client_principals
-from kafka_dr.domain.kafka_model.kafka_version import kafka_version
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
+from kafka_dr.domain.readiness.connect_checks import stated_settings_agree, versions_suffice
 from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target
 from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
+from kafka_dr.domain.readiness.topic_checks import durability_kept, target_keeps_as_much
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 CONVERTERS = ("key.converter", "value.converter", "header.converter")
@@ -27,7 +28,6 @@ _POLICIES = {
     "identity": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
 }
-_OLDEST_CONNECT = (3, 6)
 
 
 Check = Callable[[Observation], Iterator[Blocker]]
@@ -94,27 +94,6 @@ def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
             f"cluster id of the worker {o.flow.worker_cluster_id}, of the target {o.target.cluster_id}",
             "Run the flow's connectors in the target's Connect cluster, or correct `connect` in the topology.",
         )
-
-
-def versions_suffice(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker for each Connect worker without STOPPED and writing offsets by REST (Kafka 3.6 or later).
-
-    The reverse flow's worker is checked, too, because its offsets are set while clients are fenced.
-    """
-    for flow in [f for f in (o.flow, o.reverse) if f is not None and not f.dedicated]:
-        if not sets_offsets(flow.worker_version):
-            yield Blocker(
-                "versions_suffice",
-                f"The Connect worker of {flow.source}->{flow.target} is too old to stop a connector and set its offsets"
-                " safely",
-                flow.worker_version,
-                "Upgrade Connect to 3.6 or newer.",
-            )
-
-
-def sets_offsets(worker_version: str) -> bool:
-    """Whether a Connect worker of this version shows and sets a connector's offsets by REST, and knows STOPPED."""
-    return (kafka_version(worker_version) or (0, 0)) >= _OLDEST_CONNECT
 
 
 def naming_agrees(o: Observation) -> Iterator[Blocker]:
@@ -277,29 +256,6 @@ def retention_not_overtaken(o: Observation) -> Iterator[Blocker]:
             )
 
 
-def durability_kept(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker for each topic with fewer replicas or a lower min.insync.replicas on the target."""
-    for topic, remote in sorted(o.scope.items()):
-        on_source, on_target = o.source.topics[topic], o.target.topics.get(remote)
-        if on_target is None:
-            continue
-        if on_target.replicas < on_source.replicas:
-            yield Blocker(
-                "durability_kept",
-                f"{remote} on the target has fewer replicas than {topic} on the source",
-                f"{on_target.replicas} on the target, {on_source.replicas} on the source",
-                "Raise the target topic's replication factor.",
-            )
-        source_isr, target_isr = (int(view.configs.get("min.insync.replicas", 1)) for view in (on_source, on_target))
-        if target_isr < source_isr:
-            yield Blocker(
-                "durability_kept",
-                f"{remote} on the target has a lower min.insync.replicas than {topic} on the source",
-                f"{target_isr} on the target, {source_isr} on the source",
-                "Raise min.insync.replicas on the target topic.",
-            )
-
-
 def fence_possible(o: Observation) -> Iterator[Blocker]:
     """Yield a blocker if writes could not be stopped, or if ACL entries do not say who may write.
 
@@ -357,6 +313,7 @@ CHECKS: tuple[Check, ...] = (
     worker_writes_to_target,
     versions_suffice,
     naming_agrees,
+    stated_settings_agree,
     records_unchanged,
     fence_stays_local,
     no_loop,
@@ -365,6 +322,7 @@ CHECKS: tuple[Check, ...] = (
     topics_not_recreated,
     retention_not_overtaken,
     durability_kept,
+    target_keeps_as_much,
     clients_may_work_on_target,
     users_exist_on_target,
     groups_idle_on_target,

@@ -51,6 +51,10 @@ class DedicatedMirrorMaker:
         """Return a worker with empty version and cluster id: in dedicated mode both are unknown."""
         return ConnectWorker("", "")
 
+    def sets_offsets(self, name: str, timeout: float = 30.0) -> bool:
+        """Return False: offsets in MirrorMaker 2's offsets topic are only read."""
+        return False
+
     def connectors(self) -> list[str]:
         """Return the names of source and checkpoint connector, as the topology states them, sorted."""
         return sorted(self._connectors)

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+import requests
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
+from kafka_dr.hooks.connect.offset_changes import offset_differences, offsets_body
 from kafka_dr.hooks.http_tls import HttpTls, Login
 from kafka_dr.hooks.json_endpoint import HttpAnswer, JsonEndpoint
 
@@ -116,6 +118,21 @@ class MirrorMaker:
     def connectors(self, timeout: float = 30.0) -> list[str]:
         """Return the names of all connectors of the worker, sorted."""
         return sorted(self._read("/connectors", timeout, list))
+
+    def sets_offsets(self, name: str, timeout: float = 30.0) -> bool:
+        """Whether the worker lets a connector's offsets be set, as Connect does from Kafka 3.6 on; changes nothing.
+
+        The worker is sent a change of no offset: it answers 400, because the change is empty, or 404 or 405, because it
+        does not know the request. A version would prove nothing, because vendors have numbers of their own. A worker
+        that can set offsets knows the state STOPPED, too, which came with Connect 3.5.
+        """
+        path = f"{_path(name)}/offsets"
+        answer = self._repeat("PATCH", path, timeout, {"offsets": []})
+        if answer.status in (requests.codes.not_found, requests.codes.not_allowed):
+            return False
+        if answer.status != requests.codes.bad_request:
+            self._endpoint.accept(answer, f"PATCH {path}")
+        return True
 
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
         """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
@@ -221,7 +238,7 @@ class MirrorMaker:
         before = self.offsets(name, timeout)
         expected = {**before.by_alias, cluster_alias: {**before.of(cluster_alias), **last_replicated}}
         after = self._write_until_read_back(name, cluster_alias, last_replicated, before, expected, timeout)
-        differences = _differences(expected, after.by_alias)
+        differences = offset_differences(expected, after.by_alias)
         if differences:
             raise ReadBackFailed(
                 f"Connect does not store the offsets that were written for {name}",
@@ -277,10 +294,10 @@ class MirrorMaker:
         next write.
         """
         stored, ends_at, path, accepted = before, time.monotonic() + timeout, f"{_path(name)}/offsets", False
-        while changes and _differences(expected, stored.by_alias):
+        while changes and offset_differences(expected, stored.by_alias):
             if not accepted:
                 answer = self._endpoint.attempt(
-                    "PATCH", path, _offsets_body(alias, changes), max(1.0, ends_at - time.monotonic())
+                    "PATCH", path, offsets_body(alias, changes), max(1.0, ends_at - time.monotonic())
                 )
                 accepted = answer.ok
                 if not accepted and (not _is_transient(answer) or time.monotonic() > ends_at):
@@ -288,7 +305,7 @@ class MirrorMaker:
                 ends_at = min(ends_at, time.monotonic() + _READ_BACK_SECONDS) if accepted else ends_at
             stored = self.offsets(name, timeout)
             # A busy worker may accept a change some moments before a read shows the change.
-            if time.monotonic() > ends_at or not _differences(expected, stored.by_alias):
+            if time.monotonic() > ends_at or not offset_differences(expected, stored.by_alias):
                 return stored
             time.sleep(_POLL_SECONDS)
         return stored
@@ -337,20 +354,8 @@ class MirrorMaker:
         return answer
 
     def _read(self, path: str, timeout: float, shape: type = dict) -> Any:
-        """Return the JSON of a GET; repeat the GET after no answer, 409, 5xx, or a starting worker's 404."""
-        ends_at = time.monotonic() + timeout
-        attempts = Retrying(
-            stop=stop_after_delay(timeout),
-            wait=wait_exponential(0.1, max=2.0),
-            retry=retry_if_result(_is_transient),
-            retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # set by now
-        )
-        answer = attempts(
-            lambda: self._endpoint.attempt(
-                "GET", path, timeout=min(self._request_seconds, max(0.5, ends_at - time.monotonic()))
-            )
-        )
-        body = self._endpoint.accept(answer, f"GET {path}")
+        """Return the JSON of a GET, repeated as in `_repeat`."""
+        body = self._endpoint.accept(self._repeat("GET", path, timeout), f"GET {path}")
         if not isinstance(body, shape):
             raise self._endpoint.failure(
                 f"Connect's answer to GET {path} is not a JSON {'object' if shape is dict else 'array'}",
@@ -358,6 +363,21 @@ class MirrorMaker:
                 f"make sure that {self._endpoint.base_url} is the REST API of a Connect worker, not of another program",
             )
         return body
+
+    def _repeat(self, method: str, path: str, timeout: float, body: Any = None) -> HttpAnswer:
+        """Return the answer to a request that changes nothing; repeat it after no answer, 409, 5xx, or an early 404."""
+        ends_at = time.monotonic() + timeout
+        attempts = Retrying(
+            stop=stop_after_delay(timeout),
+            wait=wait_exponential(0.1, max=2.0),
+            retry=retry_if_result(_is_transient),
+            retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # set by now
+        )
+        return attempts(
+            lambda: self._endpoint.attempt(
+                method, path, body=body, timeout=min(self._request_seconds, max(0.5, ends_at - time.monotonic()))
+            )
+        )
 
 
 def _path(name: str) -> str:
@@ -371,30 +391,3 @@ def _is_transient(answer: HttpAnswer) -> bool:
     """
     starting = answer.status == 404 and not isinstance(answer.body, dict)
     return answer.status in (0, 409) or answer.status >= 500 or starting
-
-
-def _offsets_body(alias: str, changes: Mapping[TopicPartition, int | None]) -> dict[str, Any]:
-    return {
-        "offsets": [
-            {
-                "partition": {"cluster": alias, "topic": topic, "partition": partition},
-                "offset": None if last is None else {"offset": last},
-            }
-            for (topic, partition), last in changes.items()
-        ]
-    }
-
-
-def _differences(
-    expected: Mapping[str, Mapping[TopicPartition, int | None]],
-    stored: Mapping[str, Mapping[TopicPartition, int | None]],
-) -> list[str]:
-    """Return a text for each source alias and partition whose stored and expected offsets differ.
-
-    A missing partition equals a partition with the offset None.
-    """
-    keys = sorted(
-        {(alias, tp) for by_alias in (expected, stored) for alias, offsets in by_alias.items() for tp in offsets}
-    )
-    pairs = ((alias, tp, expected.get(alias, {}).get(tp), stored.get(alias, {}).get(tp)) for alias, tp in keys)
-    return [f"{alias}/{tp}: expected {want}, read back {have}" for alias, tp, want, have in pairs if want != have]

@@ -139,6 +139,27 @@ def test_a_ready_pair_has_no_blocker() -> None:
     assert find_blockers(seen()) == []
 
 
+def with_settings(on_source: dict[str, str], on_target: dict[str, str]) -> Observation:
+    """A pair whose topic has other settings."""
+    return seen(
+        source=cluster("primary", topics={"orders": TopicView("t-1", 2, 1, on_source)}),
+        target=cluster("standby", topics={"orders": TopicView("x", 2, 1, on_target)}),
+    )
+
+
+def with_internal_topic(version: str) -> Observation:
+    """A pair that has a topic, on both clusters, which older workers take for an internal one."""
+    name = "app.internal"
+    topics, rules = {name: TopicView("t-1", 2)}, AclRules(RIGHTS | {acl("User:app", "write", name)})
+    sides = {alias: cluster(alias, topics=topics, rules=rules) for alias in ("primary", "standby")}
+    return seen(
+        source=sides["primary"],
+        target=sides["standby"],
+        scope={name: name},
+        flow=replace(flow(), worker_version=version),
+    )
+
+
 FAILED = ConnectorView("c", "RUNNING", {0: "RUNNING", 1: "FAILED"}, config("primary", "standby"), ("boom",))
 BACK = ("standby", "primary", "id-primary")
 GROWN = Sample({T0: 15, T1: 0}, {T0: 15, T1: 0})
@@ -156,10 +177,26 @@ CLOSED = {
     ),
     "worker elsewhere": (seen(flow=flow(cluster="id-other")), "worker_writes_to_target"),
     "old Connect of the reverse flow": (
-        seen(reverse=replace(with_connector(flow(*BACK), "STOPPED"), worker_version="3.5.2")),
+        seen(reverse=replace(with_connector(flow(*BACK), "STOPPED"), sets_offsets=False)),
         "versions_suffice",
     ),
-    "old Connect": (seen(flow=replace(flow(), worker_version="7.5.1-ccs")), "versions_suffice"),
+    "old Connect": (seen(flow=replace(flow(), worker_version="7.5.1-ccs", sets_offsets=False)), "versions_suffice"),
+    "a version that does not say what is internal": (
+        with_internal_topic("7.5.1"),
+        "versions_suffice",
+    ),
+    "topology and connector": (
+        seen(flow=replace(flow(), stated={"sync.topic.acls.enabled": "true"})),
+        "stated_settings_agree",
+    ),
+    "topology and checkpoint connector of the reverse flow": (
+        seen(reverse=replace(flow(*BACK, "STOPPED"), stated={"sync.topic.acls.enabled": "true"})),
+        "stated_settings_agree",
+    ),
+    "topology and connector: patterns": (
+        seen(flow=replace(flow(topics="orders, audit"), stated={"topics": "orders"})),
+        "stated_settings_agree",
+    ),
     "alias of the flow": (with_source_config(source__cluster__alias="p"), "naming_agrees"),
     "alias of the reverse flow": (
         seen(reverse=flow(*BACK, "STOPPED", target__cluster__alias="p")),
@@ -186,6 +223,32 @@ CLOSED = {
     "overtaken": (seen(source_starts={T0: 11, T1: 0}, first=GROWN, last=GROWN), "retention_not_overtaken"),
     "fewer replicas": (source(topics={"orders": TopicView("t-1", 2, 3)}), "durability_kept"),
     "fewer in sync": (source(topics={"orders": TopicView("t-1", 2, 1, IN_SYNC)}), "durability_kept"),
+    "shorter retention": (with_settings({}, {"retention.ms": "3600000"}), "target_keeps_as_much"),
+    "retention from the source's broker": (with_settings({"retention.ms": "-1"}, {}), "target_keeps_as_much"),
+    "fewer bytes": (with_settings({}, {"retention.bytes": "1000000"}), "target_keeps_as_much"),
+    "another cleanup policy": (
+        with_settings({"cleanup.policy": "compact"}, {"cleanup.policy": "compact,delete"}),
+        "target_keeps_as_much",
+    ),
+    "smaller messages": (
+        with_settings({"max.message.bytes": "5000000"}, {"max.message.bytes": "1048588"}),
+        "target_keeps_as_much",
+    ),
+    "tombstones for a shorter time": (
+        with_settings({"cleanup.policy": "compact"}, {"cleanup.policy": "compact", "delete.retention.ms": "60000"}),
+        "target_keeps_as_much",
+    ),
+    "a local topic that keeps less": (
+        seen(
+            scope={"orders": "mine"},
+            target=cluster(
+                "standby",
+                topics={"orders": TopicView("x", 2, 1, {"retention.ms": "1"}), "mine": TopicView("y", 2)},
+                rules=MINE_RULES,
+            ),
+        ),
+        "target_keeps_as_much",
+    ),
     "no write on the target": (without("write", "orders"), "clients_may_work_on_target"),
     "no read on the target": (without("read", "orders"), "clients_may_work_on_target"),
     "no group on the target": (without("read", "billing", "group"), "clients_may_work_on_target"),
@@ -250,6 +313,22 @@ OPEN = {
     "retention right behind MirrorMaker 2": seen(source_starts={T0: 10, T1: 0}),
     "a better target": target(topics={"orders": TopicView("x", 2, 3, IN_SYNC)}),
     "no list of users": target(users=None),
+    "a vendor's version": with_internal_topic("3.9.1.redhat-00001"),
+    "a version that does not matter": seen(flow=replace(flow(), worker_version="2024.3")),
+    "a target that keeps more": with_settings(
+        {"retention.ms": "3600000", "retention.bytes": "1000", "max.message.bytes": "1000"},
+        {"retention.ms": "-1", "max.message.bytes": "9999999"},
+    ),
+    "policies in another order": with_settings(
+        {"cleanup.policy": "compact,delete"}, {"cleanup.policy": "delete, compact"}
+    ),
+    "retention that a compacted topic does not use": with_settings(
+        {"cleanup.policy": "compact"}, {"cleanup.policy": "compact", "retention.ms": "1000", "retention.bytes": "1"}
+    ),
+    "tombstones that a topic does not have": with_settings({}, {"delete.retention.ms": "1"}),
+    "what the topology states for the connector, and for its worker": seen(
+        flow=replace(flow(topics="orders,audit"), stated={"topics": "orders, audit", "offset.flush.interval.ms": "9"})
+    ),
     "no authorizer but a drain hook": source(rules=UNGUARDED),
     "a deleted topic": seen(known_topic_ids={"orders": "t-1", "gone": "t-9"}),
 }
@@ -378,7 +457,7 @@ def test_a_connector_without_converters_takes_the_workers(own: str | None, state
 
 def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> None:
     """An absent worker's version and cluster close no gate; a fence without stated facts does."""
-    unasked = {"worker_version": "", "worker_cluster_id": ""}
+    unasked = {"worker_version": "", "worker_cluster_id": "", "sets_offsets": False}
     healthy = replace(flow("primary", "standby", ""), **unasked, dedicated=True)
     assert find_blockers(seen(flow=healthy)) == [] and any(
         "dedicated mode" in note for note in list_notes(seen(flow=healthy))
@@ -489,3 +568,15 @@ def test_a_fence_hook_that_spares_mirror_maker_fences_every_cluster(rules: AclRu
     assert "fence_possible" not in gates(hooked)
     assert any("fence hook" in note for note in list_notes(hooked))
     assert "fence_possible" in gates(replace(hooked, has_fence_hook=False))
+
+
+def test_topics_that_keep_less_are_listed_by_setting() -> None:
+    """One blocker a setting names topics, both values and both clusters; a thousand topics stay readable."""
+    many = {f"t{n:04}": TopicView("i", 2, 1, {"retention.ms": "9", "retention.bytes": "9"}) for n in range(1000)}
+    less = {name: TopicView("j", 2, 1, {"retention.ms": "8", "retention.bytes": "9"}) for name in many}
+    pair = seen(
+        scope={n: n for n in many}, source=cluster("primary", topics=many), target=cluster("standby", topics=less)
+    )
+    (blocker,) = [b for b in find_blockers(pair) if b.gate == "target_keeps_as_much"]
+    assert "t0000 9 on primary, t0000 8 on standby; " in blocker.seen and blocker.seen.endswith("and 980 more")
+    assert blocker.reason == "retention.ms of topics is lower on the target than on the source"

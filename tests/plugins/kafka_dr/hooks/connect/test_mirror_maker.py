@@ -123,6 +123,36 @@ def test_worker_names_and_config_are_read(connect, mirror) -> None:
     assert mirror.config(NAME) == {"source.cluster.alias": "east", "source.cluster.sasl.jaas.config": "[hidden]"}
 
 
+@pytest.mark.parametrize(
+    ("version", "status", "message", "expected"),
+    [
+        ("2.8.2", 404, "HTTP 404 Not Found", False),
+        ("3.4.1", 404, "HTTP 404 Not Found", False),
+        ("3.5.1", 405, "HTTP 405 Method Not Allowed", False),
+        ("3.6.2", 400, "Partitions / offsets need to be provided for an alter offsets request", True),
+        ("4.3.1", 400, "Partitions / offsets need to be provided for an alter offsets request", True),
+        ("an unknown one", 200, "nothing changed", True),
+    ],
+)
+def test_setting_offsets_is_judged_by_the_answer(
+    version: str, status: int, message: str, expected: bool, server, reply, mirror
+) -> None:
+    """These are the answers of real workers of these versions to a change of nothing; the version is not asked for."""
+    server.answer = lambda _: reply(status, {"error_code": status, "message": message})
+    assert mirror.sets_offsets(NAME) is expected
+    (asked,) = server.requests
+    assert (asked.method, asked.path, asked.body) == ("PATCH", f"/connectors/{NAME}/offsets", {"offsets": []})
+
+
+def test_a_starting_worker_is_asked_again_and_a_refusal_is_told(server, reply, mirror) -> None:
+    """A worker that has not begun to serve says nothing about what it can do, and neither does a wrong password."""
+    server.queue += [reply(404), reply(503), reply(409, {"message": "a rebalance"}), reply(400, {"message": "empty"})]
+    assert mirror.sets_offsets(NAME) and len(server.requests) == 4
+    server.answer = lambda _: reply(403, {"message": "who are you"})
+    with pytest.raises(ConnectUnavailable, match="PATCH /connectors/.*/offsets"):
+        mirror.sets_offsets(NAME)
+
+
 def test_stop_returns_only_when_stopped_without_tasks(connect, mirror) -> None:
     """Stopping waits for the state to be reached, and asks once."""
     status = mirror.stop(NAME, deadline=10)
@@ -392,7 +422,7 @@ def test_one_read_lasts_as_long_as_the_topology_says(monkeypatch: pytest.MonkeyP
     """A read is given up after `connect_request_seconds`, never later than its caller's own timeout."""
     asked: list[float] = []
 
-    def attempt(method: str, path: str, timeout: float) -> HttpAnswer:
+    def attempt(method: str, path: str, body: None, timeout: float) -> HttpAnswer:
         """Answer at once, and remember how long there would have been."""
         asked.append(timeout)
         return HttpAnswer(200, [])

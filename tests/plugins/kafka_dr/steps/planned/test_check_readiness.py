@@ -69,18 +69,21 @@ def test_topics_that_a_failback_made_anew_are_known(bench: Any) -> None:
     assert known_topic_ids(bench.procedure()) == {"orders": "by-b1", "audit": "kept"}
 
 
-def test_a_worker_that_is_too_old_is_not_asked_for_offsets(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connect before 3.6 answers 404: the check of its version refuses by name, where a request would only fail."""
+@pytest.mark.parametrize("version", ["2.8.2", "7.5.1-ccs", "7.5.1", "99.1"])
+def test_a_worker_that_cannot_set_offsets_is_not_asked_for_them(
+    version: str, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its version, the check refuses by name, where a request would only fail with 404."""
 
     def absent(name: str, timeout: float = 60.0) -> Any:
         raise ConnectUnavailable("the request GET /offsets to Connect failed", "HTTP 404", "look")
 
     worker, procedure = bench.workers["standby"], bench.opened()
     monkeypatch.setattr(worker, "offsets", absent)
-    worker.version = "2.8.2"
+    worker.version, worker.is_old = version, True
     view = observation.flow_view(procedure, procedure.flow)
-    assert (view.replicated, view.worker_version) == ({}, "2.8.2")
+    assert (view.replicated, view.worker_version) == ({}, version)
     assert "versions_suffice" in {blocker.gate for blocker in find_blockers(seen(flow=view))}
-    worker.version = "3.7.2"
+    worker.is_old = False
     with pytest.raises(ConnectUnavailable):
         observation.flow_view(procedure, procedure.flow)

@@ -1,0 +1,68 @@
+"""Readiness checks of what a flow's Connect worker can do, and of settings that the topology states beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_dr.domain.kafka_model.kafka_version import kafka_version
+from kafka_dr.domain.mirror_maker.patterns import INTERNAL_BEFORE_4_0, PATTERN_KEYS, list_items
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
+from kafka_dr.domain.readiness.observation import FlowView, Observation
+
+
+def versions_suffice(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker for each Connect worker that cannot set offsets, and one if an unknown version leaves doubt.
+
+    The reverse flow's worker is asked, too, because its offsets are set while clients are fenced. A worker is judged by
+    what it answers: a vendor's version, such as `7.5.1-ccs`, is not Kafka's. Only which topics MirrorMaker 2 takes for
+    internal ones depends on the version alone.
+    """
+    for flow in _in_connect(o):
+        if not flow.sets_offsets:
+            yield Blocker(
+                "versions_suffice",
+                f"The Connect worker of {flow.source}->{flow.target} is too old to stop a connector and set its offsets"
+                " safely",
+                f"version {flow.worker_version or 'unknown'}; the worker does not know the request PATCH"
+                " /connectors/NAME/offsets",
+                "Upgrade Connect to Kafka 3.6 or newer. If Connect is newer, let this request through whatever stands"
+                " between Switchback and the worker.",
+            )
+    doubtful = sorted(topic for topic in o.scope if topic.endswith(INTERNAL_BEFORE_4_0))
+    if doubtful and not o.flow.dedicated and kafka_version(o.flow.worker_version) is None:
+        yield Blocker(
+            "versions_suffice",
+            "Whether MirrorMaker 2 replicates some topics depends on its Kafka version, which is unknown",
+            f"version {o.flow.worker_version or 'unknown'} of the Connect worker of {o.flow.source}->{o.flow.target};"
+            f" topics {first_few(doubtful, MOST_LISTED)}",
+            "State `topics.exclude` on the source connector, with patterns for these topics: before Kafka 4.0"
+            " MirrorMaker 2 replicates no topic whose name ends in .internal or -internal, from 4.0 on it does.",
+        )
+
+
+def stated_settings_agree(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker for each setting that has another value in the topology than in a running connector.
+
+    The topology's value is used while the Connect worker does not answer, when nobody can compare any more.
+    """
+    for flow in _in_connect(o):
+        for connector in [c for c in (flow.source_connector, flow.checkpoint_connector) if c is not None]:
+            for key, stated in sorted(flow.stated.items()):
+                actual = connector.config.get(key, stated)
+                if _normal(key, actual) != _normal(key, stated):
+                    yield Blocker(
+                        "stated_settings_agree",
+                        f"{connector.name} and the topology state different values of {key}",
+                        f"connector {actual!r}, `mirror_maker` of {flow.source}->{flow.target} {stated!r}",
+                        f"Correct {key} in the connector or under `mirror_maker` of the flow in the topology, or remove"
+                        " it there.",
+                    )
+
+
+def _in_connect(o: Observation) -> list[FlowView]:
+    return [flow for flow in (o.flow, o.reverse) if flow is not None and not flow.dedicated]
+
+
+def _normal(key: str, value: str) -> object:
+    return list_items(value) if key in PATTERN_KEYS else value.strip()
