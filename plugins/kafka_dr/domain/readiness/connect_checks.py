@@ -65,4 +65,6 @@ def _in_connect(o: Observation) -> list[FlowView]:
 
 
 def _normal(key: str, value: str) -> object:
-    return list_items(value) if key in PATTERN_KEYS else value.strip()
+    if key in PATTERN_KEYS:
+        return list_items(value)
+    return value.strip().lower() if value.strip().lower() in ("true", "false") else value.strip()

@@ -327,7 +327,10 @@ OPEN = {
     ),
     "tombstones that a topic does not have": with_settings({}, {"delete.retention.ms": "1"}),
     "what the topology states for the connector, and for its worker": seen(
-        flow=replace(flow(topics="orders,audit"), stated={"topics": "orders, audit", "offset.flush.interval.ms": "9"})
+        flow=replace(
+            flow(topics="orders,audit"),
+            stated={"topics": "orders, audit", "offset.flush.interval.ms": "9", "sync.topic.acls.enabled": "False"},
+        )
     ),
     "no authorizer but a drain hook": source(rules=UNGUARDED),
     "a deleted topic": seen(known_topic_ids={"orders": "t-1", "gone": "t-9"}),
