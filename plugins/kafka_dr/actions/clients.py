@@ -22,6 +22,17 @@ from kafka_dr.procedure.undo import opening_change
 from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 
 
+def rules_listing_clients(procedure: Run, on_source: AclRules, on_target: AclRules) -> tuple[AclRules, frozenset[str]]:
+    """Return the ACL rules whose ALLOW entries list the clients' principals, and the exempt principals there.
+
+    These are the source's rules; if no ACL entry decides on the source, the target's.
+    """
+    request = procedure.request
+    if on_source.authorizer:
+        return on_source, procedure.exempt(request.source)
+    return on_target, procedure.exempt(request.target)
+
+
 def begun_opening(procedure: Run) -> AclChange:
     """Return what this procedure changed, or intended to change, in the target's ACL entries, by journal intents."""
     return opening_change(procedure.progress.entries(Entry.INTENT))

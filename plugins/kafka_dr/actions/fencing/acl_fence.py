@@ -224,6 +224,12 @@ def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
     }
 
 
+def dead_brokers(cluster: KafkaCluster, topics: Iterable[str]) -> list[int]:
+    """Return the ids of brokers that have replicas of these topics and are not live: no request can reach them."""
+    replicas = {broker for info in cluster.topics(topics).values() for ids in info.replicas.values() for broker in ids}
+    return sorted(replicas - {broker.id for broker in cluster.brokers()})
+
+
 def refused_by_rights(answer: WriteResult) -> bool:
     """Whether a broker refused a write with an authorization error: only such a refusal proves a fence."""
     return isinstance(answer, WriteRefused) and answer.by_authorization

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.clients import opening_of
+from kafka_dr.actions.clients import opening_of, rules_listing_clients
 from kafka_dr.actions.groups.at_rest import READ_AGAIN_UP_TO
 from kafka_dr.actions.scope.position_frames import rank_names, with_partition_column
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
@@ -68,9 +68,9 @@ def refuse_unknown_groups(procedure: Run, observation: Observation) -> None:
 
 def target_opening(procedure: Run, observation: Observation) -> AclChange:
     """Return the change by which open_target opens the target to clients with rights on the source."""
-    exempt = observation.exempt[observation.source.alias]
+    rules, exempt = rules_listing_clients(procedure, observation.source.rules, observation.target.rules)
     scopes = (FenceScope.writes(observation.scope), FenceScope.group_reads(observation.groups))
-    principals = [(scope, client_principals(observation.source.rules, scope, exempt)) for scope in scopes]
+    principals = [(scope, client_principals(rules, scope, exempt)) for scope in scopes]
     return opening_of(procedure, observation.target.rules, principals)
 
 

@@ -91,6 +91,8 @@ class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
         who_may_write: what says who may write, so that the fence covers all writers: `acl entries` or `fence hook`;
             None if nothing does.
         brokers_accepting: ids of the brokers that accepted the probe's write before the fence; None if not asked.
+        brokers_dead: ids of brokers with replicas of the plan's topics that were not live, so that nothing is proven on
+            them; None if there is none.
         producers: the producers that the source's brokers list on the plan's partitions.
     """
 
@@ -101,6 +103,7 @@ class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
     fence_hook: OrAbsent[FenceHookAnswer] = None
     who_may_write: OrAbsent[str] = None
     brokers_accepting: OrAbsent[Sequence[int]] = None
+    brokers_dead: OrAbsent[Sequence[int]] = None
     producers: OrAbsent[ObservedProducers] = None
     still_after_seconds: float
     open_transactions: Sequence[OpenTransaction]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.clients import ask_to_stop
-from kafka_dr.actions.fencing.acl_fence import fence_writes, refuse_probe_without_rights
+from kafka_dr.actions.fencing.acl_fence import dead_brokers, fence_writes, refuse_probe_without_rights
 from kafka_dr.actions.fencing.hook_fence import fence_by_hook
 from kafka_dr.actions.fencing.open_transactions import aborted_transactions, named_transactions
 from kafka_dr.actions.fencing.stable_log_ends import wait_for_stable_ends
@@ -43,6 +43,7 @@ class FenceProducers(ProcedureStep):
             who_may_write=fence.who_may_write,
             brokers_accepting=accepting,
             brokers_refusing=fence.refusing,
+            brokers_dead=dead_brokers(procedure.systems.source, topics_of(procedure)) or None,
             producers=still.producers,
             still_after_seconds=round(waited, 3),
             open_transactions=named_transactions(procedure, self.task_id),

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.clients import begun_opening, open_to_clients, plan_opening, write_canary
+from kafka_dr.actions.clients import (
+    begun_opening,
+    open_to_clients,
+    plan_opening,
+    rules_listing_clients,
+    write_canary,
+)
 from kafka_dr.actions.fencing.hook_fence import hook_fences_target, let_clients_in
-from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.fencing.rules import source_rules, target_rules
 from kafka_dr.actions.offsets.review import require_reviewed
 from kafka_dr.actions.recheck import (
     groups_still_at_rest,
@@ -94,6 +100,6 @@ class OpenTarget(ProcedureStep):
 
     def client_scopes(self, procedure: Run) -> list[tuple[FenceScope, frozenset[str]]]:
         """Return operations to allow on the target, each with the clients' principals that may do it on the source."""
-        rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
+        rules, exempt = rules_listing_clients(procedure, source_rules(procedure), target_rules(procedure))
         writes, reads = FenceScope.writes(topics_of(procedure)), FenceScope.group_reads(fenced_groups(procedure))
         return [(scope, client_principals(rules, scope, exempt)) for scope in (writes, reads)]

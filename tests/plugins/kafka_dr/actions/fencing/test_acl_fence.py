@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-from kafka_dr.actions.fencing.acl_fence import added_entries, probe_partitions
+from kafka_dr.actions.fencing.acl_fence import added_entries, dead_brokers, probe_partitions
 from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven, KafkaUnavailable
@@ -62,6 +62,13 @@ def test_fencing_again_adds_nothing_and_looks_again(ready: Any) -> None:
     figures = fence(ready)
     assert len(added_entries(ready.procedure())) == 2
     assert ready.procedure().artifacts.load(figures["cut_off"])["offset"].tolist() == [12]
+
+
+def test_a_dead_broker_is_one_with_replicas_only() -> None:
+    """A broker that holds nothing of the plan proves nothing and matters to nobody."""
+    topics = {"orders": SimpleNamespace(replicas={0: (1, 7), 1: (1, 2)})}
+    live = [SimpleNamespace(id=1), SimpleNamespace(id=2), SimpleNamespace(id=3)]
+    assert dead_brokers(SimpleNamespace(topics=lambda _: topics, brokers=lambda: live), ["orders"]) == [7]
 
 
 EVERYONE = AclEntry("topic", "*", "literal", "User:*", "*", "all", "allow")
