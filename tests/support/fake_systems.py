@@ -45,9 +45,9 @@ class FakeSystems(Systems):
         """Return the same writer, if the topology names a probe connection; else None."""
         return self.writer(alias) if self.topology.cluster(alias).probe_connection else None
 
-    def connect_worker(self, flow: Flow) -> Any:
-        """Return the Connect worker of a flow; refuse a flow without one."""
-        return self._bench.workers[flow.worker.removeprefix("connect_")]
+    def connect_worker(self, connection: str) -> Any:
+        """Return a Connect worker, by its connection."""
+        return self._bench.workers[connection.removeprefix("connect_")]
 
     def stop_hook(self, flow: Flow) -> Any:
         """Return the hook that stops a flow, if the topology names one; else None."""

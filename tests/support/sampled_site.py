@@ -9,15 +9,19 @@ from typing import Any
 
 from kafka_dr.config.topology import Connectors, Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.domain.recorder_rows import RecorderRows
 from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.brokers.descriptions import GroupInfo
 from kafka_dr.hooks.brokers.group_requests import PositionColumns
 from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
+from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
+from kafka_dr.recorder.clients import FlowBack
 
 ORDERS, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)
 FLOW = Flow(source="east", target="west", connect="connect", connectors=Connectors(source="s", checkpoint="c"))
+NAMING = naming_of(NamingSpec(policy="identity"), ("east", "west"))
 SYNCS, CHECKPOINTS, BEATS = "mm2-offset-syncs.east.internal", "east.checkpoints.internal", "east.heartbeats"
 
 
@@ -193,6 +197,12 @@ def commit(site: Any, group: str, **held: int | None) -> None:
 def pairs(sample: RecorderRows) -> list[tuple[int, int, int]]:
     """Return partition and both offsets of a sample's content pairs."""
     return [(row["partition"], row["upstream"], row["downstream"]) for row in rows(sample, "pair")]
+
+
+def flow_back(worker: Any, connector: str = "back") -> FlowBack:
+    """Return the flow in the other direction, with this source connector on this worker."""
+    flow = FLOW.model_copy(update={"connectors": Connectors(source=connector, checkpoint="c")})
+    return FlowBack(FlowConnectors(flow, NAMING, worker))
 
 
 class OtherWorker:

@@ -182,7 +182,7 @@ def _refuse_new_groups(procedure: Run, on_source: Mapping[str, GroupView]) -> No
     new = {name: view for name, view in on_source.items() if name not in known}
     if not new:
         return
-    config = procedure.mirror_maker(procedure.flow).config(procedure.flow.connectors.checkpoint)
+    config = procedure.mirror_maker(procedure.flow).config(procedure.flow.connectors.checkpoint.name)
     holding = held_in_scope(procedure, new, topics_with_positions(procedure), config)
     names = sorted(set(holding["group"]))
     if names:

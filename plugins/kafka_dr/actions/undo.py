@@ -198,7 +198,7 @@ def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list
         worker.resume(
             name,
             deadline=seconds,
-            needs_tasks=name == procedure.flow.connectors.source and not procedure.progress.without_source,
+            needs_tasks=name in worker.sources and not procedure.progress.without_source,
         )
     return names
 

@@ -109,7 +109,9 @@ def _record_opened(procedure: Run, hand: ManualContext, who: str) -> str:
     outcomes: dict[Step, Callable[[], StepOutcome]] = {
         Step.REVIEW_TRANSLATION: lambda: GatePassed(asked=False, by_hand=who),
         Step.COMMIT_GROUPS: lambda: _groups_committed(procedure, hand, who),
-        Step.SEED_REVERSE_REPLICATION: lambda: ReverseFlowSeeded(seeded=len(hand.seeds or {}), by_hand=who),
+        Step.SEED_REVERSE_REPLICATION: lambda: ReverseFlowSeeded(
+            seeded=len({tp for seeds in (hand.seeds or {}).values() for tp in seeds}), by_hand=who
+        ),
         Step.OPEN_TARGET: lambda: TargetOpened(opened_at=procedure.now(), by_hand=who),
     }
     for step, outcome in outcomes.items():
@@ -140,10 +142,11 @@ def _seed_mismatches(procedure: Run, hand: ManualContext) -> list[str]:
     flow = procedure.reverse_flow
     if flow is None or not hand.seeds:
         return []
-    stored = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
+    stored = procedure.mirror_maker(flow).offsets().of(flow.source)
     return [
-        f"{flow.connectors.source} continues after offset {stored.get(tp)} on {tp}, not after offset {last}"
-        for tp, last in hand.seeds.items()
+        f"{connector} continues after offset {stored.get(tp)} on {tp}, not after offset {last}"
+        for connector, seeds in hand.seeds.items()
+        for tp, last in seeds.items()
         if stored.get(tp) != last
     ]
 

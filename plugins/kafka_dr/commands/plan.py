@@ -40,13 +40,12 @@ from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Flow
 from kafka_dr.connections import Connections
 from kafka_dr.domain.kafka_model.acl import AclChange
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_page import loss_markdown
 from kafka_dr.domain.manual.acl_commands import entry_of
 from kafka_dr.domain.manual.commands import forward_commands
 from kafka_dr.domain.manual.context import ConnectorCommands as ManualFlow
 from kafka_dr.domain.manual.context import ManualContext, ToolAccess
-from kafka_dr.domain.manual.files import offset_lines, partition_patterns, position_files, seeds_json
+from kafka_dr.domain.manual.files import Seeds, offset_lines, partition_patterns, position_files, seed_files
 from kafka_dr.domain.manual.rollback import rollback_commands
 from kafka_dr.domain.manual.script import shell_script
 from kafka_dr.domain.readiness.plan import plan_markdown
@@ -212,7 +211,7 @@ def hand_of(procedure: Run) -> ManualContext:
         stopped=tuple(name for act in undo if isinstance(act, ResumeReplication) for name in act.names),
         positions=positions,
         local_topics=local,
-        seeds=None if given_up else _seeds(procedure, done),
+        seeds=None if given_up else _seeds(procedure, done, notes),
         routing=_routing_command(procedure),
         drain=_address_and_login(procedure, topology.drain.connection)[0] if topology.drain else "",
         mark=f'python -m kafka_dr.commands.plan {quote(procedure.id)} --as "${{USER:-somebody}}" --by-hand',
@@ -282,7 +281,9 @@ def _connector_commands(procedure: Run, flow: Flow, given_up: bool) -> ManualFlo
     if given_up and flow.connect is None:
         return None
     url, login = _address_and_login(procedure, flow.worker)
-    return ManualFlow(url, login, flow.source, flow.connectors.source, flow.connectors.checkpoint)
+    named = flow.connectors
+    other = _address_and_login(procedure, named.checkpoint.connect) if named.checkpoint.connect else None
+    return ManualFlow(url, login, flow.source, named.source, named.checkpoint.name, other)
 
 
 def _positions(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, str, int, int], ...] | None:
@@ -308,16 +309,22 @@ def _missing_topics(procedure: Run, done: frozenset[str]) -> tuple[tuple[str, in
     return tuple(missing_topics(procedure).items())
 
 
-def _seeds(procedure: Run, done: frozenset[str]) -> dict[TopicPartition, int | None] | None:
+def _seeds(procedure: Run, done: frozenset[str], notes: dict[str, str]) -> Seeds | None:
     """Return the last replicated offsets to seed in the reverse flow; None if stop_mirror_maker is not done.
 
-    Target partition -> its log end before clients write to the target, minus 1; None if this log end is 0. Contains
-    only partitions of topics that clients will write to.
+    For partitions of clients' topics: the target's log end before clients write there, minus 1; None for 0. If Connect
+    does not state which of several connectors mirrors a topic, {} is returned, and `notes` gets the reason.
     """
-    if Step.STOP_MIRROR_MAKER not in done:
+    reverse = procedure.reverse_flow
+    if Step.STOP_MIRROR_MAKER not in done or reverse is None:
         return None
     written = set(topics_of(procedure))
-    return {tp: end - 1 if end > 0 else None for tp, end in ends_left(procedure).items() if tp.topic in written}
+    seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_left(procedure).items() if tp.topic in written}
+    try:
+        return procedure.systems.flow_connectors(reverse).shares_of(seeds)
+    except SwitchbackError as error:
+        notes[Step.SEED_REVERSE_REPLICATION] = f"Mend this cause, then print these commands again: {error}"
+        return {}
 
 
 def _notes(procedure: Run, done: frozenset[str]) -> dict[str, str]:
@@ -357,8 +364,7 @@ def _routing_command(procedure: Run) -> str:
 
 
 def _files(procedure: Run, hand: ManualContext) -> dict[str, str]:
-    partitions = partitions_of_plan(procedure)
-    remote = remote_partitions(procedure, partitions)
+    remote = remote_partitions(procedure, partitions := partitions_of_plan(procedure))
     texts = {
         "groups.txt": "".join(f"{group}\n" for group in groups_of(procedure)),
         **({} if hand.given_up else {"source_partitions.txt": partition_patterns(partitions)}),
@@ -373,7 +379,7 @@ def _files(procedure: Run, hand: ManualContext) -> dict[str, str]:
         if step in hand.done:
             texts[f"{name}.txt"] = offset_lines(ends(procedure))
     if hand.reverse is not None and hand.seeds:
-        texts["reverse_offsets.json"] = seeds_json(hand.reverse.alias, hand.seeds)
+        texts |= {name: text for name, _, text in seed_files(hand.reverse.alias, hand.seeds)}
     return texts
 
 

@@ -26,6 +26,7 @@ from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record_reader import RecordReader
+from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.recorder.clients import Access, FlowBack
@@ -91,7 +92,7 @@ def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], e
         KafkaCluster(flow.target, target),
         RecordReader(source, flow.source, flow.isolation, _QUEUED_KBYTES, keeps_client=True),
         RecordReader(target, flow.target, queued_kbytes=_QUEUED_KBYTES, keeps_client=True),
-        _worker(settings["workers"], flow),
+        _connectors(topology, flow, settings["workers"]),
         _flow_back(topology, flow, settings["workers"]),
     )
     # `recorder` is never None here: the DAG that starts this process refuses a topology without it.
@@ -103,25 +104,23 @@ def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], e
     )
 
 
-def _worker(workers: Mapping[str, Any], flow: Flow) -> MirrorMaker | None:
-    if flow.connect is None:
-        return None
-    worker = workers[flow.connect]
-    login = (worker["user"], worker["password"]) if worker["user"] else None
-    return MirrorMaker(worker["url"], login, HttpTls(**worker["tls"]))
+def _connectors(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowConnectors | None:
+    """Return a flow's connectors; None in dedicated mode."""
+    clients = [_worker(**workers[connection]) for connection in flow.workers]
+    return FlowConnectors(flow, topology.names, *clients) if clients else None
+
+
+def _worker(url: str, user: str, password: str, tls: Mapping[str, Any]) -> MirrorMaker:
+    return MirrorMaker(url, (user, password) if user else None, HttpTls(**tls))
 
 
 def _flow_back(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowBack | None:
-    """Return the reverse flow's worker and source connector; None without a reverse flow or identity naming.
+    """Return the reverse flow's connectors; None without a reverse flow or identity naming.
 
     Under another naming the reverse flow writes to topics that the recorded flow does not mirror.
     """
     back = topology.find_flow(flow.target, flow.source)
-    return (
-        FlowBack(_worker(workers, back), back.connectors.source)
-        if back and topology.naming.policy == "identity"
-        else None
-    )
+    return FlowBack(_connectors(topology, back, workers)) if back and topology.naming.policy == "identity" else None
 
 
 def _end_with_parent(ended: threading.Event) -> None:

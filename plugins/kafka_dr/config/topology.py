@@ -6,92 +6,29 @@ only names these connections.
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from kafka_dr.config.fields import (
+    LONGEST_DEADLINE,
+    Alias,
+    Connection,
+    ConnectorName,
+    FilePath,
+    Folder,
+    Isolation,
+    Model,
+    Policy,
+    Principal,
+    Seconds,
+    Setting,
+    matching_text,
+)
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.patterns import PatternList, pattern_list, pattern_problem
 from kafka_dr.errors import BadInput
-
-LONGEST_DEADLINE = 7 * 24 * 3600.0
-
-
-def _text(shape: str, longest: int, words: str) -> AfterValidator:
-    """Return a pydantic validator that refuses other text than the regular expression `shape` matches as a whole.
-
-    Args:
-        longest: largest number of characters.
-        words: says in the error what is allowed.
-    """
-    compiled = re.compile(shape)
-
-    def _check(text: str) -> str:
-        if len(text) > longest or not compiled.fullmatch(text):
-            raise ValueError(f"{words}; at most {longest} characters")
-        return text
-
-    return AfterValidator(_check)
-
-
-# Aliases become parts of topic names, file names and command lines: so no leading dot or hyphen, and short enough to
-# leave room for `mm2-offset-syncs`.
-Alias = Annotated[
-    str,
-    _text(
-        r"[A-Za-z0-9][A-Za-z0-9._-]*",
-        100,
-        "an alias has letters, digits, dots, hyphens and underscores, and begins with a letter or digit",
-    ),
-]
-Connection = Annotated[
-    str,
-    _text(
-        r"[A-Za-z0-9_][A-Za-z0-9_.-]*",
-        200,
-        "expected the name (not the address) of an Airflow connection: letters, digits, dots, hyphens, underscores",
-    ),
-]
-ConnectorName = Annotated[
-    str,
-    _text(
-        r"[A-Za-z0-9_][A-Za-z0-9_. >-]*",
-        200,
-        "expected a connector's name: letters, digits, dots, hyphens, underscores, `->`",
-    ),
-]
-Principal = Annotated[
-    str,
-    _text(
-        r"[A-Za-z]+:[^*\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*",
-        500,
-        "expected one principal such as User:mm2; a wildcard would exempt every user",
-    ),
-]
-Folder = Annotated[
-    str, _text(r"/[^\x00-\x1f\x7f]+", 1000, "expected the absolute path of a folder, without control characters")
-]
-FilePath = Annotated[str, _text(r"[^\x00-\x1f\x7f]+", 1000, "expected a path without control characters, not empty")]
-
-
-def _as_setting(value: object) -> object:
-    """Convert a YAML boolean or integer to the text that MirrorMaker 2 has for it: True to `true`, 60 to `60`."""
-    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else value
-
-
-Setting = Annotated[str, BeforeValidator(_as_setting)]
-Seconds = Annotated[float, Field(strict=True, gt=0, le=LONGEST_DEADLINE, allow_inf_nan=False)]
-Policy = Literal["earliest", "fail", "boundary"]
-Isolation = Literal["read_uncommitted", "read_committed"]
-
-
-class Model(BaseModel):
-    """Base of all models: frozen; unknown keys are refused."""
-
-    # pydantic's errors hide the input, which may be a misplaced secret; `settings` decides which values may be shown.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Principals(Model):
@@ -127,19 +64,52 @@ class Cluster(Model):
     super_users: tuple[Principal, ...] = ()
 
 
-class Connectors(Model):
-    """Names of a flow's three connectors in their Connect worker; the heartbeat connector is optional."""
+class CheckpointConnector(Model):
+    """A flow's checkpoint connector; in the file its name alone, if it runs in the flow's own Connect worker.
 
-    source: ConnectorName
-    checkpoint: ConnectorName
+    Attributes:
+        connect: Airflow connection of the connector's Connect worker; None: the worker of the source connectors.
+    """
+
+    name: ConnectorName
+    connect: Connection | None = None
+
+
+class Connectors(Model):
+    """A flow's connectors in Connect; the heartbeat connector is optional.
+
+    Attributes:
+        source: names of the source connectors, which share the flow's topics among them; in the file one name or a
+            list. All run in the flow's Connect worker.
+    """
+
+    source: Annotated[
+        tuple[ConnectorName, ...],
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+        Field(min_length=1),
+    ]
+    checkpoint: Annotated[
+        CheckpointConnector, BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value)
+    ]
     heartbeat: ConnectorName | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the source connectors, then that of the checkpoint connector."""
+        return (*self.source, self.checkpoint.name)
+
+    @property
+    def by_kind(self) -> dict[str, str]:
+        """Return the names as plans list them: kind -> name; several names are one text."""
+        return {"source": ", ".join(self.source), "checkpoint": self.checkpoint.name}
 
 
 class Flow(Model):
     """Replication in one direction.
 
     Attributes:
-        connect: Airflow connection of the Connect worker that runs the connectors.
+        connect: Airflow connection of the Connect worker that runs the connectors; the checkpoint connector may name
+            another one.
         stop_hook: instead of `connect` if MirrorMaker 2 runs in dedicated mode, without a REST API: Airflow connection
             of the hook that stops MirrorMaker 2.
         isolation: isolation level of MirrorMaker 2's source consumer; MirrorMaker 2's own default is
@@ -164,7 +134,17 @@ class Flow(Model):
                 "a flow has either `connect`, its Connect worker, or `stop_hook`, for MirrorMaker 2 in dedicated mode;"
                 " name one of the two"
             )
+        if self.stop_hook is not None and (len(self.connectors.source) > 1 or self.connectors.checkpoint.connect):
+            raise ValueError(
+                "MirrorMaker 2 in dedicated mode runs one source connector a flow, and its checkpoint connector in the"
+                " same processes; name one source connector, and no `connect` of the checkpoint connector"
+            )
         return self
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Return the Airflow connections of the flow's Connect workers; () in dedicated mode."""
+        return tuple(dict.fromkeys(filter(None, (self.connect, self.connectors.checkpoint.connect))))
 
     @property
     def worker(self) -> str:
@@ -285,7 +265,9 @@ class Recorder(Model):
 
     archive: Annotated[
         str,
-        _text(r"[a-z][a-z0-9+.-]*://[^\s\x00-\x1f\x7f@?]+", 1000, "a URI of a folder or bucket, without credentials"),
+        matching_text(
+            r"[a-z][a-z0-9+.-]*://[^\s\x00-\x1f\x7f@?]+", 1000, "a URI of a folder or bucket, without credentials"
+        ),
     ]
     connection: Connection | None = None
     interval_seconds: Annotated[float, Field(strict=True, ge=1, le=3600, allow_inf_nan=False)] = 10.0

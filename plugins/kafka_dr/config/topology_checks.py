@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
-from kafka_dr.config.strict_yaml import Place
+from kafka_dr.config.strict_yaml import Place, place_text
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_problems
 from kafka_dr.domain.mirror_maker.patterns import PATTERN_KEYS, pattern_problem
 
@@ -113,23 +113,30 @@ def one_flow_per_direction(data: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def connector_names_are_unique(data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem for each connector name that occurs again in the same Connect worker."""
+    """Yield a problem for each connector name that occurs again in the same Connect worker, or in the same flow."""
     first_place: dict[tuple[Any, str], str] = {}
     for index, flow in _flows(data):
         # In dedicated mode each flow has its own connectors, with the same names in every flow.
         worker = str(flow.get("connect") or index)
-        for kind, name in _mapping(flow.get("connectors")).items():
-            here = f"flows[{index}].connectors.{kind}"
-            if isinstance(name, str) and (first := first_place.setdefault((worker, name), here)) != here:
+        for place, name, own_worker in _connectors(_mapping(flow.get("connectors"))):
+            here = place_text(("flows", index, "connectors", *place))
+            taken = {first_place.setdefault((one, name), here) for one in (own_worker or worker, worker)} - {here}
+            for first in taken:
                 yield (
-                    (
-                        "flows",
-                        index,
-                        "connectors",
-                        kind,
-                    ),
+                    ("flows", index, "connectors", *place),
                     f"{name!a} is already {first} of the same Connect worker; connector names are unique",
                 )
+
+
+def _connectors(connectors: Mapping[Any, Any]) -> Iterator[tuple[Place, str, str | None]]:
+    """Yield place, name and Connect worker (None: the flow's) of each connector, in whichever form the file has it."""
+    for kind, stated in connectors.items():
+        if isinstance(stated, str):
+            yield (kind,), stated, None
+        elif isinstance(stated, list):
+            yield from (((kind, n), name, None) for n, name in enumerate(stated) if isinstance(name, str))
+        elif isinstance(name := _mapping(stated).get("name"), str):
+            yield (kind, "name"), name, _mapping(stated).get("connect")
 
 
 def aliases_are_apart(data: Mapping[str, Any]) -> Iterator[Problem]:

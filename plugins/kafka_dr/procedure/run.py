@@ -13,8 +13,7 @@ from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.errors import Contradiction
-from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
-from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.site.stop import StopHook
 from kafka_dr.procedure.approvals import Approvals
@@ -123,8 +122,8 @@ class Run:
         principals = self.topology.cluster(alias).principals
         return frozenset([*principals.mirror_maker, *principals.orchestrator, *principals.exempt])
 
-    def mirror_maker(self, flow: Flow) -> MirrorMaker | DedicatedMirrorMaker:
-        """Return the client of the Connect worker that hosts a flow.
+    def mirror_maker(self, flow: Flow) -> FlowConnectors:
+        """Return the client of a flow's connectors, in the Connect workers that run them.
 
         In dedicated mode, which has no worker, a substitute is returned for the flow from source to target: its
         settings can be read, and the flow can be stopped.
@@ -136,7 +135,7 @@ class Run:
         hook: StopHook | None = self.systems.stop_hook(flow)
         if hook is not None and flow == self.flow and not self.progress.without_source:
             return self.systems.dedicated(flow, hook)
-        return self.systems.connect_worker(flow)
+        return self.systems.flow_connectors(flow)
 
     @cached_property
     def reversed(self) -> Run:

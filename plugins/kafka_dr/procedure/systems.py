@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Flow, Topology
@@ -15,6 +15,7 @@ from kafka_dr.hooks.brokers.record import key_and_value
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
+from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.site.drain import ApplicationDrain
@@ -86,21 +87,33 @@ class Systems:
         """Return a new client for the ACL entries of the cluster to which `cluster` connects."""
         return ClusterAcls(cluster)
 
-    def connect_worker(self, flow: Flow) -> MirrorMaker:
-        """Return the client of the Connect worker that hosts a flow; BadInput if the flow runs in dedicated mode."""
-        return MirrorMaker(*self._login(flow.worker), self.request.deadlines.connect_request_seconds)
+    def connect_worker(self, connection: str) -> MirrorMaker:
+        """Return the client of the Connect worker that an Airflow connection names."""
+        return MirrorMaker(*self._login(connection), self.request.deadlines.connect_request_seconds)
 
-    def dedicated(self, flow: Flow, hook: StopHook) -> DedicatedMirrorMaker:
+    def flow_connectors(self, flow: Flow) -> FlowConnectors:
+        """Return the client of a flow's connectors in Connect; BadInput if the flow runs in dedicated mode."""
+        other = flow.connectors.checkpoint.connect
+        return FlowConnectors(
+            flow,
+            self.topology.names,
+            self.connect_worker(flow.worker),
+            self.connect_worker(other) if other not in (None, flow.worker) else None,
+        )
+
+    def dedicated(self, flow: Flow, hook: StopHook) -> FlowConnectors:
         """Return the client of a flow in dedicated mode: settings come from the topology, `hook` stops the flow."""
         settings = {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker}
-        return DedicatedMirrorMaker(
+        processes = DedicatedMirrorMaker(
             flow.source,
             flow.target,
-            (flow.connectors.source, flow.connectors.checkpoint),
+            flow.connectors.names,
             settings,
             hook,
             lambda topic: self.reader(flow.target).read_all(topic, take=key_and_value),
         )
+        # Methods that need a REST API are missing; `flow_connectors` alone serves what calls these.
+        return FlowConnectors(flow, self.topology.names, cast("MirrorMaker", processes))
 
     def stop_hook(self, flow: Flow) -> StopHook | None:
         """Return the hook that stops MirrorMaker 2 in dedicated mode; None if a Connect worker hosts the flow."""

@@ -13,7 +13,7 @@ from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import TopicInfo
 from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.hooks.brokers.record_reader import RecordReader
-from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 
 #: Limit of one request, in seconds: a system that does not answer must not delay the next sample.
 ASK_SECONDS = 4.0
@@ -28,25 +28,20 @@ class FlowBack:
     """The reverse flow (target to source), which writes into the source topics that the recorded flow mirrors.
 
     Attributes:
-        worker: the reverse flow's Connect worker; None if its MirrorMaker 2 runs in dedicated mode.
-        connector: name of the reverse flow's source connector.
+        connectors: the reverse flow's connectors; None if its MirrorMaker 2 runs in dedicated mode.
     """
 
-    worker: MirrorMaker | None
-    connector: str
+    connectors: FlowConnectors | None
 
     def may_mirror(self) -> bool | None:
-        """Whether the reverse flow's connector may be mirroring now; None in dedicated mode, which has no REST API.
+        """Whether a connector of the reverse flow may be mirroring now; None in dedicated mode, without a REST API.
 
         Raises:
             ConnectUnavailable: the worker does not answer.
         """
-        if self.worker is None:
+        if self.connectors is None:
             return None
-        if self.connector not in self.worker.connectors(_FLOW_BACK_SECONDS):
-            return False
-        status = self.worker.status(self.connector, _FLOW_BACK_SECONDS)
-        return not (status.stopped or status.paused)
+        return any(not status.paused for status in self.connectors.not_stopped(_FLOW_BACK_SECONDS))
 
 
 @dataclass
@@ -56,7 +51,7 @@ class Access:
     Attributes:
         source, target: the clusters of the recorded flow.
         source_records, target_records: readers of records on these clusters.
-        worker: the recorded flow's Connect worker; None if MirrorMaker 2 runs in dedicated mode, without a REST API.
+        connectors: the recorded flow's connectors; None if MirrorMaker 2 runs in dedicated mode, without a REST API.
         flow_back: the reverse flow; None if no flow writes into the source topics that the recorded flow mirrors.
     """
 
@@ -64,7 +59,7 @@ class Access:
     target: KafkaCluster
     source_records: RecordReader
     target_records: RecordReader
-    worker: MirrorMaker | None
+    connectors: FlowConnectors | None
     flow_back: FlowBack | None = None
 
 

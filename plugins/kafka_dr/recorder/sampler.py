@@ -12,9 +12,10 @@ from contextlib import contextmanager
 
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
 from kafka_dr.domain.mirror_maker.naming import Naming
-from kafka_dr.domain.mirror_maker.patterns import group_filter_of, topic_filter_of
+from kafka_dr.domain.mirror_maker.patterns import group_filter_of
 from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, NewestRows, PartitionSeen, RecorderRows, RowPlace
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -48,11 +49,8 @@ class Looker:
             read_before: returns the next offsets of MirrorMaker 2's topics, where earlier recorders stopped reading.
         """
         self.flow, self.naming, self.access = flow, naming, access
-        self._configs: dict[str, dict[str, str]] = {
-            "source": dict(flow.mirror_maker),
-            "checkpoint": dict(flow.mirror_maker),
-        }
-        self._version = ""
+        self._mirrors = FlowFilter({"": flow.mirror_maker}, naming, flow.target)
+        self._checkpoint_config: Mapping[str, str] = flow.mirror_maker
         self._syncs_location = flow.mirror_maker.get(LOCATION)
         self._mirror_topics = MirrorTopics(flow, naming, access, read_before)
         self._replicated: dict[TopicPartition, int | None] | None = None
@@ -111,25 +109,26 @@ class Looker:
     # -- both clusters ---------------------------------------------------------------------------------------------
 
     def _read_connect(self) -> dict[str, str]:
-        """Read the recorded flow's connectors from the Connect worker, and return their states.
+        """Read the recorded flow's connectors from Connect, and return their states.
 
-        Connect's version, the connectors' settings and the last replicated offsets are stored in the object; if the
-        worker does not answer, the values of an earlier sample stay.
+        The connectors' settings and the last replicated offsets are stored in the object; if a worker does not answer,
+        the values of an earlier sample stay.
 
         Returns:
-            States by the keys `source` and `checkpoint`, as far as the worker answered; {} in dedicated mode.
+            States by the keys `source` (of all source connectors) and `checkpoint`, as far as Connect answered; {} in
+            dedicated mode.
         """
         states: dict[str, str] = {}
-        worker, names = self.access.worker, self.flow.connectors
-        if worker is None:
+        connectors = self.access.connectors
+        if connectors is None:
             return states
         with self._tolerating("Connect"):
-            for kind, name in (("source", names.source), ("checkpoint", names.checkpoint)):
-                states[kind] = str(worker.status(name, ASK_SECONDS))
-                self._configs[kind] = worker.config(name, ASK_SECONDS)
-            self._version = worker.worker(ASK_SECONDS).version
-            self._syncs_location = self._configs["source"].get(LOCATION, "source")
-            self._replicated = worker.offsets(names.source, ASK_SECONDS).of(self.flow.source)
+            states["source"] = "; ".join(str(connectors.status(name, ASK_SECONDS)) for name in connectors.sources)
+            self._mirrors = connectors.topic_filter(ASK_SECONDS)
+            self._syncs_location = self._mirrors.configs[connectors.sources[0]].get(LOCATION, "source")
+            self._replicated = connectors.offsets(ASK_SECONDS).of(self.flow.source)
+            states["checkpoint"] = str(connectors.status(connectors.checkpoint, ASK_SECONDS))
+            self._checkpoint_config = connectors.config(connectors.checkpoint, ASK_SECONDS)
         return states
 
     def _flows_back(self) -> bool | None:
@@ -155,7 +154,7 @@ class Looker:
 
     def _replicating(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
         """Return the source's partitions that the flow mirrors."""
-        selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
+        selects = self._mirrors.selects
         return [
             TopicPartition(name, p)
             for name, info in topics.items()
@@ -170,7 +169,7 @@ class Looker:
         earlier sample.
         """
         sampled = {self._remote(tp) for tp in self._partitions.known}
-        selects = topic_filter_of(self._configs["source"], self.naming, self.flow.target, self._version)
+        selects = self._mirrors.selects
         named = {name for name in topics if (up := self._upstream(name)) is not None and selects(up)}
         return [
             TopicPartition(name, p)
@@ -281,7 +280,7 @@ class Looker:
         read = None
         with self._tolerating("groups"):
             if source.answered:
-                read = self._groups.write(rows, source, group_filter_of(self._configs["checkpoint"]).selects)
+                read = self._groups.write(rows, source, group_filter_of(self._checkpoint_config).selects)
         if read and self._groups.not_recorded:
             names = ", ".join(self._groups.not_recorded)
             self._problems.append(f"positions of groups of an unknown type: {names}")

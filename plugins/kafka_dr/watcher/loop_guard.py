@@ -130,15 +130,12 @@ def stop_if_both_run(procedure: Run, move: LatestMove | None) -> str:
 
 
 def may_copy(procedure: Run, flow: Flow) -> bool:
-    """Whether a flow may copy records now, by the state of its source connector.
+    """Whether a flow may copy records now, by the states of its source connectors.
 
     In dedicated mode: whether the stop hook counts a running process of the flow.
     """
     hook = procedure.systems.stop_hook(flow)
     if hook is not None:
         return hook.running(f"{flow.source}->{flow.target}", timeout=ASK_SECONDS) > 0
-    worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
-    if name not in worker.connectors(timeout=ASK_SECONDS):
-        return False
-    status = worker.status(name, timeout=ASK_SECONDS)
-    return not (status.stopped or status.state == "PAUSED")
+    left = procedure.systems.flow_connectors(flow).not_stopped(timeout=ASK_SECONDS)
+    return any(status.state != "PAUSED" for status in left)

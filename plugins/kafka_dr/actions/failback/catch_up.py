@@ -9,7 +9,7 @@ from kafka_dr.actions.failback.resync_scope import topics_back
 from kafka_dr.actions.failback.resync_start import NONE_COPIED
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.readiness.readiness import isolation_of
+from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.errors import NotReady
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.authority import record_fact
@@ -68,14 +68,15 @@ class CatchUp:
 
     def _refuse_stopped(self) -> None:
         flow = self._procedure.flow
-        status = self._procedure.mirror_maker(flow).status(flow.connectors.source)
-        if "FAILED" in {status.state, *status.tasks.values()} or status.stopped:
-            raise NotReady(
-                f"Connector {status.name} is stopped or failed, or a task has failed",
-                f"flow {flow.source}->{flow.target}: {status}",
-                "Read the log of the Connect worker, and restart a failed connector or task in Connect. Then start a"
-                " new run, which resumes a stopped connector.",
-            )
+        worker = self._procedure.mirror_maker(flow)
+        for status in map(worker.status, worker.sources):
+            if "FAILED" in {status.state, *status.tasks.values()} or status.stopped:
+                raise NotReady(
+                    f"Connector {status.name} is stopped or failed, or a task has failed",
+                    f"flow {flow.source}->{flow.target}: {status}",
+                    "Read the log of the Connect worker, and restart a failed connector or task in Connect. Then start"
+                    " a new run, which resumes a stopped connector.",
+                )
 
     def _noted_ends(self) -> tuple[float, dict[TopicPartition, int]]:
         """Return the new primary's log ends that this wait recorded last, and when, in seconds since 1970.
@@ -109,7 +110,7 @@ class CatchUp:
         """
         flow = self._procedure.flow
         worker = self._procedure.mirror_maker(flow)
-        replicated = worker.offsets(flow.connectors.source).of(flow.source)
+        replicated = worker.offsets().of(flow.source)
         behind = {
             tp: end - 1 - copied
             for tp, end in ends.items()
@@ -117,7 +118,7 @@ class CatchUp:
             for copied in (_last_copied(replicated.get(tp)),)
             if copied < end - 1
         }
-        return self._with_records(behind, ends, isolation_of(worker.config(flow.connectors.source)))
+        return self._with_records(behind, ends, isolation_of(worker.source_config()))
 
     def _with_records(
         self, behind: dict[TopicPartition, int], ends: dict[TopicPartition, int], isolation: str

@@ -55,7 +55,7 @@ def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gon
         return sum(ends[tp] - starts[tp] for tp in partitions)
     flow = procedure.flow
     try:
-        in_connect = procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
+        in_connect = procedure.mirror_maker(flow).offsets().of(flow.source)
     except (SystemUnavailable, BadInput):
         return None
     shared = (

@@ -133,9 +133,8 @@ def refuse_lacking(procedure: Run, prepared: Iterable[str]) -> dict[str, str]:
 
 
 def flow_runs(procedure: Run, flow: Flow) -> bool:
-    """Whether a flow's source connector exists in Connect and still has a task or a state other than STOPPED."""
-    worker, name = procedure.mirror_maker(flow), flow.connectors.source
-    return name in worker.connectors() and not worker.status(name).stopped
+    """Whether a source connector of a flow exists in Connect and still has a task or a state other than STOPPED."""
+    return bool(procedure.mirror_maker(flow).not_stopped())
 
 
 def stop_flows(procedure: Run, step: str, flows: Iterable[Flow]) -> dict[str, str]:

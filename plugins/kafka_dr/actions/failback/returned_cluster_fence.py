@@ -17,7 +17,7 @@ from kafka_dr.procedure.run import Run
 def groups_of_source(procedure: Run, topics: Iterable[str]) -> list[str]:
     """Return groups with positions on these topics of the new primary, to be fenced on the returned cluster."""
     flow = procedure.flow
-    config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint)
+    config = procedure.mirror_maker(flow).config(flow.connectors.checkpoint.name)
     return sorted(
         set(held_in_scope(procedure, group_views(procedure.systems.source), topics, config)["group"].tolist())
     )

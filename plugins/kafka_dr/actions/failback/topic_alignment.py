@@ -93,7 +93,7 @@ def refuse_other_settings(procedure: Run, scope: Mapping[str, str]) -> None:
     These settings are cleanup.policy, message.timestamp.type and max.message.bytes.
     """
     flow = procedure.flow
-    if procedure.mirror_maker(flow).config(flow.connectors.source).get(_SYNC, "true") != "false":
+    if procedure.mirror_maker(flow).source_config().get(_SYNC, "true") != "false":
         return
     differ = [line for line in settings_that_differ(procedure, scope) if line["setting"] in _DECIDING]
     if differ:

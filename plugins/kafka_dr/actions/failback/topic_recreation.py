@@ -195,12 +195,12 @@ class TopicRecreation:
         The offsets are cleared after the deletion, because a topic that was not deleted would get its records twice.
         """
         flow = self._procedure.flow
-        worker, name = self._procedure.systems.connect_worker(flow), flow.connectors.source
-        in_connect = worker.offsets(name).of(flow.source)
+        worker = self._procedure.systems.flow_connectors(flow)
+        in_connect = worker.offsets().of(flow.source)
         cleared = {tp: None for tp, offset in in_connect.items() if tp.topic in self._scope and offset is not None}
         if cleared:
             self._procedure.authority.hold()
-            worker.change_offsets(name, flow.source, cleared)
+            worker.change_offsets(cleared)
 
 
 def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:

@@ -84,8 +84,9 @@ def groups_now(procedure: Run) -> list[str]:
     Raises:
         Refusal: a group that cannot be moved has positions in scope now; at the readiness check no such group had.
     """
-    worker, name = procedure.mirror_maker(procedure.flow), procedure.flow.connectors.checkpoint
-    observed = (group_views(procedure.systems.source), topics_with_positions(procedure), worker.config(name))
+    worker = procedure.mirror_maker(procedure.flow)
+    config = worker.config(worker.checkpoint)
+    observed = (group_views(procedure.systems.source), topics_with_positions(procedure), config)
     immovable = immovable_in_scope(procedure, *observed)
     if immovable:
         raise Refusal(

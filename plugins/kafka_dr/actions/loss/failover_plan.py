@@ -66,7 +66,7 @@ def plan_of(
         target=procedure.request.target,
         reason=procedure.request.reason,
         naming=procedure.topology.naming.policy,
-        connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
+        connectors=procedure.flow.connectors.by_kind,
         topics=tuple(
             (topic, name, count, topic_id) for topic, (name, count, topic_id) in sorted(last_known.topics.items())
         ),

@@ -157,7 +157,7 @@ def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int
     """
     flow = procedure.flow
     try:
-        offsets = procedure.mirror_maker(flow).offsets(flow.connectors.source, _CONNECT_SECONDS).of(flow.source)
+        offsets = procedure.mirror_maker(flow).offsets(_CONNECT_SECONDS).of(flow.source)
     except (SystemUnavailable, BadInput) as error:
         missing.append(f"Connect does not state up to which offsets it replicated: {error}")
         return {}
@@ -261,13 +261,12 @@ def selected_topics(procedure: Run, target_topics: Mapping[str, TopicInfo]) -> s
     """
     flow, naming = procedure.flow, procedure.naming
     try:
-        worker = procedure.mirror_maker(flow)
-        settings = worker.config(flow.connectors.source, timeout=_CONNECT_SECONDS)
-        version = worker.worker(timeout=_CONNECT_SECONDS).version
+        selects = procedure.mirror_maker(flow).topic_filter(timeout=_CONNECT_SECONDS).selects
     except (SystemUnavailable, BadInput):
-        settings, version = dict(flow.mirror_maker), ""
-    selects = topic_filter_of(settings, naming, flow.target, version) if settings else None
-    return {name for name in target_topics if selects and naming.remote(flow.source, name) == name and selects(name)}
+        if not flow.mirror_maker:
+            return set()
+        selects = topic_filter_of(flow.mirror_maker, naming, flow.target).selects
+    return {name for name in target_topics if naming.remote(flow.source, name) == name and selects(name)}
 
 
 def topics_of_flow(

@@ -275,13 +275,10 @@ def _see_from_connect(procedure: Run, seconds: float, tell: Tell) -> None:
     ends_at = time.monotonic() + seconds
     # In dedicated mode the states of tasks are unknown: a new heartbeat still proves that the source runs, but a
     # missing heartbeat proves nothing.
-    status = (
-        procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source, seconds)
-        if procedure.flow.connect
-        else None
-    )
-    if status and "RUNNING" not in status.tasks.values():
-        tell(Sight.UNKNOWN, f"no task of MirrorMaker 2 reads the source: {status}")
+    worker = procedure.mirror_maker(procedure.flow) if procedure.flow.connect else None
+    statuses = [worker.status(name, seconds) for name in worker.sources] if worker else []
+    if statuses and not any("RUNNING" in status.tasks.values() for status in statuses):
+        tell(Sight.UNKNOWN, f"no task of MirrorMaker 2 reads the source: {_as_text(statuses)}")
         return
     tell(Sight.UNKNOWN, "the heartbeats on the target could not be read in time")
     heartbeats = newest_heartbeats(procedure, seconds)
@@ -290,34 +287,41 @@ def _see_from_connect(procedure: Run, seconds: float, tell: Tell) -> None:
         if max(newest_heartbeats(procedure, seconds), default=0) > heartbeats[-1]:
             tell(Sight.ANSWERS, "MirrorMaker 2 mirrored a heartbeat that was written on the source a moment ago")
             return
-    tell(*_judge_silence(heartbeats, seconds, status))
+    tell(*_judge_silence(heartbeats, seconds, statuses))
 
 
-def _judge_silence(heartbeats: Sequence[int], seconds: float, status: ConnectorStatus | None) -> tuple[Sight, str]:
+def _as_text(statuses: Sequence[ConnectorStatus]) -> str:
+    return "; ".join(map(str, statuses))
+
+
+def _judge_silence(heartbeats: Sequence[int], seconds: float, statuses: Sequence[ConnectorStatus]) -> tuple[Sight, str]:
+    """Return the look if no new heartbeat was mirrored; `statuses`: of the source connectors, [] in dedicated mode."""
     if len(heartbeats) < 2 or heartbeats[-1] - heartbeats[-2] > 1000 * seconds:
-        return (
-            Sight.UNKNOWN,
-            f"heartbeats are too rare, and a running connector proves nothing: {status or 'dedicated mode'}",
-        )
+        states = _as_text(statuses) or "dedicated mode"
+        return Sight.UNKNOWN, f"heartbeats are too rare, and a running connector proves nothing: {states}"
     since = datetime.fromtimestamp(heartbeats[-1] / 1000, UTC).isoformat(timespec="seconds")
-    if status is None:
+    if not statuses:
         return (
             Sight.UNKNOWN,
             f"no heartbeat since {since}, and in dedicated mode the states of tasks are unknown",
         )
-    if not status.running:
-        return Sight.UNKNOWN, f"no heartbeat since {since}, but not all tasks run: {status}"
+    if not all(status.running for status in statuses):
+        return Sight.UNKNOWN, f"no heartbeat since {since}, but not all tasks run: {_as_text(statuses)}"
     return Sight.GONE, f"no heartbeat was mirrored since {since}"
 
 
 def newest_heartbeats(procedure: Run, seconds: float) -> list[int]:
-    """Return source timestamps (ms since 1970, sorted) of the target's newest heartbeats, two per partition."""
+    """Return source timestamps (ms since 1970, sorted) of the target's newest heartbeats, about two per partition.
+
+    Each source connector of a flow copies every heartbeat: copies of one heartbeat count once.
+    """
     topic = procedure.naming.remote(procedure.flow.source, procedure.naming.heartbeats_topic)
     topics = procedure.systems.target.topics([topic], timeout=seconds)
     partitions = [TopicPartition(topic, partition) for partition in topics[topic].partitions] if topic in topics else []
-    tails = procedure.systems.reader(procedure.request.target).last_records(partitions, 2, timeout=seconds)
+    count = 2 * len(procedure.flow.connectors.source)
+    tails = procedure.systems.reader(procedure.request.target).last_records(partitions, count, timeout=seconds)
     return sorted(
-        decode_heartbeat(record.key, record.value).timestamp for tail in tails.values() for record in tail.records
+        {decode_heartbeat(record.key, record.value).timestamp for tail in tails.values() for record in tail.records}
     )
 
 

@@ -14,12 +14,20 @@ from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_origina
 from kafka_dr.config.settings import Flow
 from kafka_dr.domain.kafka_model.acl import AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.readiness.observation import ClusterView, ConnectorView, FlowView, Observation, Sample, TopicView
+from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
+from kafka_dr.domain.readiness.observation import (
+    ClusterView,
+    ConnectorView,
+    FlowView,
+    Observation,
+    Sample,
+    TopicView,
+    WorkerView,
+)
 from kafka_dr.domain.readiness.readiness import is_settling, standing_still
 from kafka_dr.errors import ConnectUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
-from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.procedure.run import Run
 
 _MOST_SAMPLES = 15
@@ -42,7 +50,7 @@ def observe_pair(
             {alias: start(read, procedure) for alias, read in (("source", source_rules), ("target", target_rules))},
         )
         flow = flow_view(procedure, procedure.flow)
-        scope = scope_of(procedure, topics.result(), flow.source_config, flow.worker_version)
+        scope = scope_of(procedure, topics.result(), flow.mirrors)
         copies = copies_of_target(procedure, topics.result())
         target_view = start(cluster_view, procedure.systems.target, rules["target"].result(), [*scope.values(), *scope])
         source = cluster_view(procedure.systems.source, rules["source"].result(), scope)
@@ -123,36 +131,36 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
 
 
 def flow_view(procedure: Run, flow: Flow) -> FlowView:
-    """Read a flow's state: its Connect worker, its connectors, and the last replicated offsets that Connect stores."""
-    worker = procedure.mirror_maker(flow)
-    worker_info, existing = worker.worker(), set(worker.connectors())
-    views = {
-        kind: connector_view(worker, name) if name in existing else None
-        for kind, name in (("source", flow.connectors.source), ("checkpoint", flow.connectors.checkpoint))
-    }
-    sets_offsets = worker.sets_offsets(flow.connectors.source)
-    # A worker that cannot set offsets may not show them either: the check `versions_suffice` refuses this worker.
-    shows_offsets = sets_offsets or flow.connect is None
-    replicated = (
-        worker.offsets(flow.connectors.source).of(flow.source)
-        if shows_offsets and flow.connectors.source in existing
-        else {}
+    """Read a flow's state: its Connect workers, connectors, and the last replicated offsets that Connect stores."""
+    connectors = procedure.mirror_maker(flow)
+    existing = connectors.existing()
+    worker, *others = (
+        WorkerView(info.version, info.kafka_cluster_id, host.sets_offsets(names[0]))
+        for host, names in connectors.workers
+        for info in [host.worker()]
     )
+    sources = tuple(connector_view(connectors, name) for name in connectors.sources if name in existing)
+    # A worker that cannot set offsets may not show them either: the check `versions_suffice` refuses this worker.
+    shows_offsets = worker.sets_offsets or flow.connect is None
     return FlowView(
         flow.source,
         flow.target,
-        worker_info.version,
-        worker_info.kafka_cluster_id,
-        views["source"],
-        views["checkpoint"],
-        replicated,
+        worker,
+        sources,
+        connector_view(connectors, connectors.checkpoint) if connectors.checkpoint in existing else None,
+        # Without a source connector: as if it had the default settings.
+        FlowFilter(
+            {view.name: view.config for view in sources} or {"": {}}, procedure.naming, flow.target, worker.version
+        ),
+        tuple(name for name in connectors.names if name not in existing),
+        others[0] if others else None,
+        connectors.offsets().of(flow.source) if shows_offsets and len(sources) == len(connectors.sources) else {},
         dedicated=flow.connect is None,
         stated=flow.mirror_maker,
-        sets_offsets=sets_offsets,
     )
 
 
-def connector_view(worker: MirrorMaker | DedicatedMirrorMaker, name: str) -> ConnectorView:
+def connector_view(worker: FlowConnectors, name: str) -> ConnectorView:
     """Read one connector's state, tasks and configuration; state `UNKNOWN` if Connect does not give its status."""
     try:
         status = worker.status(name)

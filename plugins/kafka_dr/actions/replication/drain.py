@@ -63,7 +63,7 @@ class Drain:
 
     def _views(self, partitions: list[TopicPartition]) -> list[TailView]:
         flow = self.procedure.flow
-        replicated = self.procedure.mirror_maker(flow).offsets(flow.connectors.source).of(flow.source)
+        replicated = self.procedure.mirror_maker(flow).offsets().of(flow.source)
         if self._source_last is None:
             self._source_last = self.source.last_records(self.cut_off)
         target_last = self.target.last_records(self.remote[tp] for tp in partitions)

@@ -14,7 +14,7 @@ from kafka_dr.actions.scope.topic_settings import compacted_in
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.readiness.readiness import isolation_of
+from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.hooks.brokers.record import OffsetSpan
 from kafka_dr.hooks.brokers.record_reader import RecordReader
@@ -46,20 +46,14 @@ def refuse_loop(procedure: Run) -> None:
     if flow is None or procedure.topology.naming.policy == "default":
         return
     # The reverse flow's worker runs beside the source, and may not answer if the source does not.
-    worker, limits = (
-        procedure.mirror_maker(flow),
-        {"timeout": _LOST_WORKER_SECONDS} if procedure.progress.without_source else {},
-    )
-    if (
-        flow.connectors.source in worker.connectors(**limits)
-        and not (status := worker.status(flow.connectors.source, **limits)).stopped
-    ):
+    limits = {"timeout": _LOST_WORKER_SECONDS} if procedure.progress.without_source else {}
+    for status in procedure.mirror_maker(flow).not_stopped(**limits):
         raise Refusal(
-            f"{flow.connectors.source} is not STOPPED",
+            f"{status.name} is not STOPPED",
             f"flow {flow.source}->{flow.target}: {status}",
             f"The flow {flow.target}->{flow.source} was not resumed, because two flows in opposite directions copy"
-            f" records in a circle. Stop {flow.connectors.source} in Connect. Then clear return_to_source if that step"
-            " failed; otherwise start a new run.",
+            f" records in a circle. Stop {' and '.join(flow.connectors.source)} in Connect. Then clear return_to_source"
+            " if that step failed; otherwise start a new run.",
         )
 
 
@@ -129,7 +123,7 @@ class ReverseCopies:
         self._procedure, self._flow, self._before = procedure, flow, before
         self._since, self._may_be_cleaned = ends_at_opening(procedure) if since is None else since, since is not None
         self._copy = {tp: copy_of(procedure, flow, tp) for tp in self._since}
-        config = procedure.mirror_maker(flow).config(flow.connectors.source)
+        config = procedure.mirror_maker(flow).source_config()
         self._originals = procedure.systems.reader(procedure.request.target, isolation_of(config))
         self._copies = procedure.systems.reader(procedure.request.source)
 
@@ -156,7 +150,8 @@ class ReverseCopies:
         cleaned = self._cleaned_partitions(differing)
         wrong = [f"{tp} -> {self._copy[tp]}" for tp in differing if tp not in cleaned]
         if wrong:
-            name, source, target = self._flow.connectors.source, self._flow.source, self._flow.target
+            source, target = self._flow.source, self._flow.target
+            name = " and ".join(self._flow.connectors.source)
             raise Contradiction(
                 "The reverse flow copies records other than those that clients wrote after open_target",
                 f"partitions of {source} -> copies on {target}: {first_few(wrong)}",

@@ -34,13 +34,9 @@ _POLL_SECONDS = 0.2
 def parts_of(flow: Flow) -> tuple[str, ...]:
     """Return the names, as in the journal, of the flow's parts that can be stopped.
 
-    The parts are the source connector and the checkpoint connector; in dedicated mode one part, `source->target`.
+    The parts are the source connectors and the checkpoint connector; in dedicated mode one part, `source->target`.
     """
-    return (
-        (f"{flow.source}->{flow.target}",)
-        if flow.connect is None
-        else (flow.connectors.source, flow.connectors.checkpoint)
-    )
+    return (f"{flow.source}->{flow.target}",) if flow.connect is None else flow.connectors.names
 
 
 def stop_flow(
@@ -67,15 +63,30 @@ def stop_flow(
     hook = procedure.systems.stop_hook(flow)
     if hook is not None:
         return _end_processes(procedure, step, hook, flow, ask_seconds)
-    worker = procedure.systems.connect_worker(flow)
-    existing = set(worker.connectors(timeout=ask_seconds)) & {flow.connectors.source, flow.connectors.checkpoint}
-    # The source connector first: it alone writes to clients' topics.
-    names = sorted(existing, key=lambda name: name != flow.connectors.source)
+    states: dict[str, str] = {}
+    # The source connectors' worker first: they alone write to clients' topics, and stop if the other worker is away.
+    for worker, names in procedure.systems.flow_connectors(flow).workers:
+        states |= _stop_connectors(procedure, step, worker, names, ask_seconds, stop_seconds, trusted)
+    return states
+
+
+def _stop_connectors(
+    procedure: Run,
+    step: str,
+    worker: MirrorMaker,
+    flow_names: tuple[str, ...],
+    ask_seconds: float,
+    stop_seconds: float,
+    trusted: bool,
+) -> dict[str, str]:
+    """Stop the flow's connectors of one Connect worker; for parameters and result see `stop_flow`."""
+    existing = worker.connectors(timeout=ask_seconds)
+    names = [name for name in flow_names if name in existing]
     running = [name for name in names if not worker.status(name, timeout=ask_seconds).stopped]
     asked = running if trusted else names
     if asked:
         _ask_connectors(procedure, step, worker, asked, running, ask_seconds)
-    return dict.fromkeys(sorted(existing), STOPPED) | _wait_for_states(worker, asked, ask_seconds, stop_seconds)
+    return dict.fromkeys(sorted(names), STOPPED) | _wait_for_states(worker, asked, ask_seconds, stop_seconds)
 
 
 def _ask_connectors(

@@ -5,37 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.mirror_maker.patterns import topic_filter_of
+from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
+from kafka_dr.domain.mirror_maker.patterns import TopicFilter, topic_filter_of
 from kafka_dr.errors import BadInput, ConnectUnavailable
 from kafka_dr.procedure.run import Run
 
 
 def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[str, str]:
-    """Return source topic that the flow replicates -> its name on the target, by the connector's configuration now.
+    """Return source topic that the flow replicates -> its name on the target, by the connectors' configurations now.
 
     Args:
         topics: topics of the source to choose from.
         timeout: `timeout=SECONDS` for each request to the Connect worker; without it, the client's default.
     """
-    worker = procedure.mirror_maker(procedure.flow)
-    config = worker.config(procedure.flow.connectors.source, **timeout)
-    return scope_of(procedure, topics, config, worker.worker(**timeout).version)
+    return scope_of(procedure, topics, procedure.mirror_maker(procedure.flow).topic_filter(**timeout))
 
 
-def scope_of(procedure: Run, topics: Iterable[str], config: Mapping[str, str], version: str = "") -> dict[str, str]:
+def scope_of(procedure: Run, topics: Iterable[str], mirrored: FlowFilter | TopicFilter) -> dict[str, str]:
     """Return source topic that the flow replicates -> its name on the target; without topics of heartbeats.
 
     Args:
         topics: topics of the source to choose from.
-        config: the source connector's configuration, which has the topic filter.
-        version: the Connect worker's version, on which the filter's defaults depend; empty if unknown.
+        mirrored: selects the topics that the flow mirrors.
     """
     naming, flow = procedure.naming, procedure.flow
-    selects = topic_filter_of(config, naming, flow.target, version)
     return {
         topic: naming.remote(flow.source, topic)
         for topic in sorted(topics)
-        if selects(topic) and not naming.is_heartbeats(topic)
+        if mirrored.selects(topic) and not naming.is_heartbeats(topic)
     }
 
 
@@ -95,8 +92,8 @@ def mirrored_of(procedure: Run, topics: Iterable[str]) -> set[str]:
 
     The topic filter is that of the flow's Connect worker; if the worker does not answer, that of the topology file.
     """
-    topics = list(topics)
+    topics, flow = list(topics), procedure.flow
     try:
         return set(scope_now(procedure, topics, timeout=_CONFIG_SECONDS))
     except (BadInput, ConnectUnavailable):
-        return set(scope_of(procedure, topics, procedure.flow.mirror_maker))
+        return set(scope_of(procedure, topics, topic_filter_of(flow.mirror_maker, procedure.naming, flow.target)))

@@ -35,10 +35,11 @@ def offset_syncs_of(procedure: Run) -> pd.DataFrame:
 
 
 def syncs_place(procedure: Run, flow: Flow) -> tuple[str, str]:
-    """Return cluster alias and topic of a flow's offset syncs, by the configuration of the flow's source connector."""
-    return _syncs_topic(
-        procedure, flow, procedure.mirror_maker(flow).config(flow.connectors.source).get(_LOCATION, "source")
-    )
+    """Return cluster alias and topic of a flow's offset syncs, by the configuration of its source connectors.
+
+    All source connectors of a flow write to the same topic.
+    """
+    return _syncs_topic(procedure, flow, procedure.mirror_maker(flow).source_config().get(_LOCATION, "source"))
 
 
 def _syncs_topic(procedure: Run, flow: Flow, location: str) -> tuple[str, str]:
@@ -98,11 +99,7 @@ def syncs_location(procedure: Run) -> str | None:
     """
     flow = procedure.flow
     try:
-        return (
-            procedure.mirror_maker(flow)
-            .config(flow.connectors.source, timeout=_CONFIG_SECONDS)
-            .get(_LOCATION, "source")
-        )
+        return procedure.mirror_maker(flow).source_config(timeout=_CONFIG_SECONDS).get(_LOCATION, "source")
     except (BadInput, ConnectUnavailable):
         return flow.mirror_maker.get(_LOCATION)
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from shlex import quote
 
 from kafka_dr.domain.manual.acl_commands import change_commands
-from kafka_dr.domain.manual.context import ManualContext, ManualStep, ToolAccess
-from kafka_dr.domain.manual.files import position_files
+from kafka_dr.domain.manual.context import ConnectorCommands, ManualContext, ManualStep, ToolAccess
+from kafka_dr.domain.manual.files import position_files, seed_files
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Step
 
@@ -79,7 +79,7 @@ def _stop_without_source(context: ManualContext) -> ManualStep:
         [
             f"{context.flow.ask('PUT', name, '/stop', _CURL_TIMEOUT)} || echo"
             f" {quote(f'{name} was not stopped: its Connect worker refused or did not answer')}"
-            for name in (context.flow.source, context.flow.checkpoint)
+            for name in context.flow.names
         ]
         if context.flow
         else []
@@ -124,7 +124,8 @@ def _wait_for_zero_lag(context: ManualContext) -> ManualStep:
         ),
         "Then read the last record of each partition on the source and on the target, and compare the records.",
     )
-    return ManualStep(Step.WAIT_FOR_ZERO_LAG, says, (context.forward.ask("GET", context.forward.source, "/offsets"),))
+    flow = context.forward
+    return ManualStep(Step.WAIT_FOR_ZERO_LAG, says, tuple(flow.ask("GET", name, "/offsets") for name in flow.sources))
 
 
 def _stop(context: ManualContext) -> ManualStep:
@@ -132,7 +133,7 @@ def _stop(context: ManualContext) -> ManualStep:
         return _stop_without_source(context)
     stop = [
         line
-        for name in (context.forward.source, context.forward.checkpoint)
+        for name in context.forward.names
         for line in (context.forward.ask("PUT", name, "/stop"), context.forward.until(name, "STOPPED"))
     ]
     return ManualStep(
@@ -195,7 +196,7 @@ def _commit(context: ManualContext) -> ManualStep:
 
 
 def _seed(context: ManualContext) -> ManualStep:
-    if context.reverse is None or not context.seeds:
+    if context.reverse is None or not any((context.seeds or {}).values()):
         return ManualStep(
             Step.SEED_REVERSE_REPLICATION,
             (
@@ -205,21 +206,17 @@ def _seed(context: ManualContext) -> ManualStep:
                 ),
             ),
         )
-    flow = context.reverse
-    says = (
-        (
-            f"{flow.source} must be STOPPED without tasks. The offsets that the last command prints must be those of"
-            " reverse_offsets.json."
-        ),
+    flow, commands = context.reverse, list[str]()
+    says = tuple(
+        f"{connector} must be STOPPED without tasks. The offsets that the last command for it prints must be those of"
+        f" {name}."
+        for name, connector, _ in seed_files(flow.alias, context.seeds or {})
     )
-    send = flow.ask(
-        "PATCH", flow.source, "/offsets", " -H 'Content-Type: application/json' --data @reverse_offsets.json"
-    )
-    return ManualStep(
-        Step.SEED_REVERSE_REPLICATION,
-        says,
-        (flow.ask("GET", flow.source, "/status"), send, flow.ask("GET", flow.source, "/offsets")),
-    )
+    for name, connector, _ in seed_files(flow.alias, context.seeds or {}):
+        body = f" -H 'Content-Type: application/json' --data @{name}"
+        send = flow.ask("PATCH", connector, "/offsets", body)
+        commands += [flow.ask("GET", connector, "/status"), send, flow.ask("GET", connector, "/offsets")]
+    return ManualStep(Step.SEED_REVERSE_REPLICATION, says, tuple(commands))
 
 
 def _open(context: ManualContext) -> ManualStep:
@@ -265,17 +262,17 @@ def _start_reverse(context: ManualContext) -> ManualStep:
     if not context.start_reverse or context.reverse is None:
         return ManualStep(Step.START_REVERSE_REPLICATION, ("Nothing to do: this run does not start the reverse flow.",))
     flow, forward = context.reverse, context.forward
-    lines = [
-        f"{forward.ask('GET', forward.source, '/status')} | grep -q {quote(READ_STOPPED)}",
-        flow.ask("PUT", flow.source, "/resume"),
-        flow.ask("PUT", flow.checkpoint, "/resume"),
-    ]
-    return ManualStep(
-        Step.START_REVERSE_REPLICATION, (f"Run these commands only while {forward.source} is STOPPED.",), tuple(lines)
-    )
+    lines = [*require_stopped(forward), *(flow.ask("PUT", name, "/resume") for name in flow.names)]
+    verb = "is" if len(forward.sources) == 1 else "are"
+    says = (f"Run these commands only while {' and '.join(forward.sources)} {verb} STOPPED.",)
+    return ManualStep(Step.START_REVERSE_REPLICATION, says, tuple(lines))
 
 
-READ_STOPPED = '"connector":{"state":"STOPPED"'
+def require_stopped(flow: ConnectorCommands) -> list[str]:
+    """Return commands that fail unless the flow's source connectors are STOPPED."""
+    stopped = quote('"connector":{"state":"STOPPED"')
+    return [f"{flow.ask('GET', name, '/status')} | grep -q {stopped}" for name in flow.sources]
+
 
 #: Builders of the manual form of each step; a step without one can be done by the procedure only.
 _BUILDERS: Mapping[Step, Callable[[ManualContext], ManualStep]] = {

@@ -9,7 +9,7 @@ from typing import cast
 from urllib.parse import quote as in_url
 
 from kafka_dr.domain.kafka_model.acl import AclChange
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.manual.files import Seeds
 from kafka_dr.procedures import PROCEDURES
 
 
@@ -28,19 +28,26 @@ class ToolAccess:
 
 @dataclass(frozen=True)
 class ConnectorCommands:
-    """Makes curl commands for a flow's connectors in its Connect worker.
+    """Makes curl commands for a flow's connectors in Connect.
 
     Attributes:
-        login: whether the worker requires a login.
+        url, login: address of the Connect worker with the source connectors, and whether it requires a login.
         alias: the alias of the flow's source.
-        source, checkpoint: names of these two connectors.
+        sources, checkpoint: names of the source connectors, and of the checkpoint connector.
+        checkpoint_worker: address and login of the checkpoint connector's worker; None: the same worker.
     """
 
     url: str
     login: bool
     alias: str
-    source: str
+    sources: tuple[str, ...]
     checkpoint: str
+    checkpoint_worker: tuple[str, bool] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All connectors, source connectors first."""
+        return (*self.sources, self.checkpoint)
 
     def ask(self, method: str, connector: str, rest: str, more: str = "") -> str:
         """Return the curl command of a REST request on a connector.
@@ -50,11 +57,11 @@ class ConnectorCommands:
             rest: end of the path after the connector's name, such as `/stop`.
             more: options for curl, with a space before them.
         """
-        login = ' -u "$CONNECT_USER"' if self.login else ""
-        return (
-            f"curl -fsS{login} -X {method}{more}"
-            f" {quote(f'{self.url}/connectors/{in_url(connector, safe=str())}{rest}')}"
-        )
+        url, needs_login = (self.url, self.login)
+        if connector == self.checkpoint and self.checkpoint_worker:
+            url, needs_login = self.checkpoint_worker
+        login = ' -u "$CONNECT_USER"' if needs_login else ""
+        return f"curl -fsS{login} -X {method}{more} {quote(f'{url}/connectors/{in_url(connector, safe=str())}{rest}')}"
 
     def until(self, connector: str, state: str) -> str:
         """Return the command that waits, without a limit, until a connector has a state."""
@@ -78,8 +85,8 @@ class ManualContext:
             translated, or are unknown for the reason in the notes of commit_groups.
         local_topics: topics on the target that clients will write to and that do not exist yet, with the number of
             partitions.
-        seeds: last replicated offset to seed in the reverse flow, by partition, None for its log start; None as a whole
-            before the boundary is known.
+        seeds: last replicated offset to seed in the reverse flow, by source connector and partition, None for its log
+            start; None as a whole before the boundary is known.
         routing: the `cp` or `curl` command that redirects clients; empty if no shell command redirects clients.
         drain: URL of the application's drain hook; empty without a drain hook.
         mark: the command that records a manual action in the journal.
@@ -102,7 +109,7 @@ class ManualContext:
     opening_made: AclChange
     stopped: tuple[str, ...]
     positions: tuple[tuple[str, str, int, int], ...] | None
-    seeds: Mapping[TopicPartition, int | None] | None
+    seeds: Seeds | None
     routing: str
     drain: str
     mark: str

@@ -12,6 +12,8 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
 #: Groups per file, because the run time of kafka-consumer-groups grows with the square of their number.
 _GROUPS_AT_ONCE = 50
+#: Source connector -> partition -> last replicated offset; None for the log start.
+Seeds = Mapping[str, Mapping[TopicPartition, int | None]]
 
 
 def position_files(positions: Sequence[tuple[str, str, int, int]]) -> list[tuple[str, list[str], str]]:
@@ -46,6 +48,20 @@ def offset_lines(ends: Mapping[TopicPartition, int]) -> str:
 def partition_patterns(partitions: Iterable[TopicPartition]) -> str:
     """Return the content of a file for `grep -f` that selects these partitions in kafka-get-offsets.sh's output."""
     return "".join(sorted(f"^{re.escape(tp.topic).replace(chr(92) + '-', '-')}:{tp.partition}:\n" for tp in partitions))
+
+
+def seed_files(alias: str, seeds: Seeds) -> list[tuple[str, str, str]]:
+    """Return (name, connector, content) of the file for each source connector that is to be seeded.
+
+    Args:
+        alias: alias of the flow's source.
+        seeds: by connector, the last replicated offset of each partition.
+    """
+    shares = [(connector, share) for connector, share in seeds.items() if share]
+    names = [
+        f"reverse_offsets-{n}.json" if len(seeds) > 1 else "reverse_offsets.json" for n in range(1, 1 + len(shares))
+    ]
+    return [(name, connector, seeds_json(alias, share)) for name, (connector, share) in zip(names, shares, strict=True)]
 
 
 def seeds_json(alias: str, seeds: Mapping[TopicPartition, int | None]) -> str:

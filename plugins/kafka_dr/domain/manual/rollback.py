@@ -6,7 +6,7 @@ import json
 from shlex import quote
 
 from kafka_dr.domain.manual.acl_commands import change_commands
-from kafka_dr.domain.manual.commands import READ_STOPPED, log_ends, post_to_hook, tell_application
+from kafka_dr.domain.manual.commands import log_ends, post_to_hook, require_stopped, tell_application
 from kafka_dr.domain.manual.context import ManualContext, ManualStep
 from kafka_dr.vocabulary import Step
 
@@ -102,11 +102,7 @@ def _close_target(context: ManualContext) -> list[str]:
 def _resume_mirror_maker(context: ManualContext) -> list[str]:
     if context.flow is None or not context.stopped:
         return []
-    loop_check = (
-        [f"{context.reverse.ask('GET', context.reverse.source, '/status')} | grep -q {quote(READ_STOPPED)}"]
-        if context.reverse is not None and context.loops
-        else []
-    )
+    loop_check = require_stopped(context.reverse) if context.reverse is not None and context.loops else []
     flow = context.flow
     return [
         *loop_check,

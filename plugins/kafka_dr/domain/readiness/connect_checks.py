@@ -19,22 +19,22 @@ def versions_suffice(o: Observation) -> Iterator[Blocker]:
     internal ones depends on the version alone.
     """
     for flow in _in_connect(o):
-        if not flow.sets_offsets:
+        for worker in [worker for worker in flow.workers if not worker.sets_offsets]:
             yield Blocker(
                 "versions_suffice",
                 f"The Connect worker of {flow.source}->{flow.target} is too old to stop a connector and set its offsets"
                 " safely",
-                f"version {flow.worker_version or 'unknown'}; the worker does not know the request PATCH"
+                f"version {worker.version or 'unknown'}; the worker does not know the request PATCH"
                 " /connectors/NAME/offsets",
                 "Upgrade Connect to Kafka 3.6 or newer. If Connect is newer, let this request through whatever stands"
                 " between Switchback and the worker.",
             )
     doubtful = sorted(topic for topic in o.scope if topic.endswith(INTERNAL_BEFORE_4_0))
-    if doubtful and not o.flow.dedicated and kafka_version(o.flow.worker_version) is None:
+    if doubtful and not o.flow.dedicated and kafka_version(o.flow.worker.version) is None:
         yield Blocker(
             "versions_suffice",
             "Whether MirrorMaker 2 replicates some topics depends on its Kafka version, which is unknown",
-            f"version {o.flow.worker_version or 'unknown'} of the Connect worker of {o.flow.source}->{o.flow.target};"
+            f"version {o.flow.worker.version or 'unknown'} of the Connect worker of {o.flow.source}->{o.flow.target};"
             f" topics {first_few(doubtful, MOST_LISTED)}",
             "State `topics.exclude` on the source connector, with patterns for these topics: before Kafka 4.0"
             " MirrorMaker 2 replicates no topic whose name ends in .internal or -internal, from 4.0 on it does.",
@@ -47,8 +47,11 @@ def stated_settings_agree(o: Observation) -> Iterator[Blocker]:
     The topology's value is used while the Connect worker does not answer, when nobody can compare any more.
     """
     for flow in _in_connect(o):
-        for connector in [c for c in (flow.source_connector, flow.checkpoint_connector) if c is not None]:
+        several = len(flow.source_connectors) > 1
+        for connector in flow.connectors:
             for key, stated in sorted(flow.stated.items()):
+                if several and PATTERN_KEYS.get(key) == "topic":
+                    continue
                 actual = connector.config.get(key, stated)
                 if _normal(key, actual) != _normal(key, stated):
                     yield Blocker(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.blocker import MOST_LISTED
 from kafka_dr.domain.readiness.observation import Observation
-from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS, isolation_of
+from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS
 
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 

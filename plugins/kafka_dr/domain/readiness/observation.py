@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,11 +79,25 @@ class ConnectorView:
 
 
 @dataclass(frozen=True)
+class WorkerView:
+    """One Connect worker: its version, the id of the Kafka cluster that it uses, and whether it can set offsets."""
+
+    version: str
+    cluster_id: str
+    sets_offsets: bool = True
+
+
+@dataclass(frozen=True)
 class FlowView:
-    """One flow: the Connect worker that runs it, and its connectors (None if a connector does not exist).
+    """One flow: the Connect workers that run it, and its connectors.
 
     Attributes:
-        worker_cluster_id: id of the Kafka cluster that the worker itself uses.
+        worker: runs the source connectors.
+        source_connectors: those that exist.
+        checkpoint_connector: None if it does not exist.
+        missing: names of connectors that do not exist.
+        checkpoint_worker: runs the checkpoint connector; None: the same worker.
+        mirrors: which topics the flow mirrors, and by which source connector.
         replicated: last replicated offset by source partition; None if Connect has no offset of the partition.
         dedicated: MirrorMaker 2 runs in dedicated mode: configurations come from the topology, not from Connect.
         stated: the flow's settings from the topology, such as the worker's converters, which Connect's REST API does
@@ -91,19 +106,30 @@ class FlowView:
 
     source: str
     target: str
-    worker_version: str
-    worker_cluster_id: str
-    source_connector: ConnectorView | None
+    worker: WorkerView
+    source_connectors: tuple[ConnectorView, ...]
     checkpoint_connector: ConnectorView | None
+    mirrors: FlowFilter
+    missing: tuple[str, ...] = ()
+    checkpoint_worker: WorkerView | None = None
     replicated: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     dedicated: bool = False
     stated: Mapping[str, str] = field(default_factory=dict)
-    sets_offsets: bool = True
+
+    @property
+    def connectors(self) -> tuple[ConnectorView, ...]:
+        """Existing connectors, source connectors first."""
+        return (*self.source_connectors, *filter(None, (self.checkpoint_connector,)))
+
+    @property
+    def workers(self) -> tuple[WorkerView, ...]:
+        """The Connect workers; that with the source connectors first."""
+        return (self.worker, *filter(None, (self.checkpoint_worker,)))
 
     @property
     def source_config(self) -> Mapping[str, str]:
-        """The source connector's configuration; empty without a source connector."""
-        return self.source_connector.config if self.source_connector else {}
+        """The first source connector's configuration; empty without a source connector."""
+        return self.source_connectors[0].config if self.source_connectors else {}
 
 
 @dataclass(frozen=True)

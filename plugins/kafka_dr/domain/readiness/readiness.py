@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from kafka_dr.domain.fencing.fence import ANONYMOUS, FenceScope, client_principals
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.alike_connectors import connectors_agree, topics_mirrored_once
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
 from kafka_dr.domain.readiness.connect_checks import stated_settings_agree, versions_suffice
@@ -39,23 +40,23 @@ def find_blockers(observation: Observation) -> list[Blocker]:
 
 
 def connectors_run(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker if the source or checkpoint connector is missing, or is not RUNNING with all of its tasks."""
-    for kind, connector in (("source", o.flow.source_connector), ("checkpoint", o.flow.checkpoint_connector)):
-        if connector is None:
-            yield Blocker(
-                "connectors_run",
-                f"The flow has no {kind} connector",
-                "the Connect worker has no connector of the name that the topology states",
-                "Correct the connector's name under `connectors` of the flow in the topology, or create the connector.",
-            )
-        elif connector.settling:
+    """Yield a blocker if a connector of the flow is missing, or is not RUNNING with all of its tasks."""
+    for name in o.flow.missing:
+        yield Blocker(
+            "connectors_run",
+            f"The flow has no connector {name}",
+            "the Connect worker has no connector of the name that the topology states",
+            "Correct the connector's name under `connectors` of the flow in the topology, or create the connector.",
+        )
+    for connector in o.flow.connectors:
+        if connector.settling:
             yield Blocker(
                 "connectors_run",
                 f"Connect does not finish assigning {connector.name} to its workers",
                 _state_of(connector),
                 "Find out from the workers' logs why the workers rebalance. Start a new run when the connector runs.",
             )
-        elif not connector.runs or (kind == "source" and not connector.tasks):
+        elif not connector.runs or (connector in o.flow.source_connectors and not connector.tasks):
             yield Blocker(
                 "connectors_run",
                 f"Connector {connector.name} does not run",
@@ -67,10 +68,7 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
 
 def is_settling(o: Observation) -> bool:
     """Whether Connect is assigning or starting a connector of the flow, so that observed states will change soon."""
-    return any(
-        connector is not None and connector.settling
-        for connector in (o.flow.source_connector, o.flow.checkpoint_connector)
-    )
+    return any(connector.settling for connector in o.flow.connectors)
 
 
 def _state_of(connector: ConnectorView) -> str:
@@ -79,27 +77,27 @@ def _state_of(connector: ConnectorView) -> str:
 
 
 def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker unless the flow's Connect worker uses the target as its own cluster.
+    """Yield a blocker unless the flow's Connect workers use the target as their own cluster.
 
-    A source connector writes records to its worker's cluster. The connector's `target.cluster.bootstrap.servers` does
-    not decide where records go; a producer override does.
+    A source connector writes records to its worker's cluster, and a checkpoint connector its checkpoints. The
+    connector's `target.cluster.bootstrap.servers` does not decide where records go; a producer override does.
     """
-    config = o.flow.source_config
-    if o.flow.dedicated:
-        return
-    if o.flow.worker_cluster_id != o.target.cluster_id and "producer.override.bootstrap.servers" not in config:
-        yield Blocker(
-            "worker_writes_to_target",
-            "The Connect worker of the flow does not write to the target",
-            f"cluster id of the worker {o.flow.worker_cluster_id}, of the target {o.target.cluster_id}",
-            "Run the flow's connectors in the target's Connect cluster, or correct `connect` in the topology.",
-        )
+    hosted = (o.flow.source_connectors, o.flow.connectors[len(o.flow.source_connectors) :])
+    for worker, connectors in zip(o.flow.workers, hosted, strict=False):
+        overridden = [c for c in connectors if "producer.override.bootstrap.servers" in c.config]
+        if worker.cluster_id != o.target.cluster_id and not o.flow.dedicated and not overridden:
+            yield Blocker(
+                "worker_writes_to_target",
+                "The Connect worker of the flow does not write to the target",
+                f"cluster id of the worker {worker.cluster_id}, of the target {o.target.cluster_id}",
+                "Run the flow's connectors in the target's Connect cluster, or correct `connect` in the topology.",
+            )
 
 
 def naming_agrees(o: Observation) -> Iterator[Blocker]:
     """Yield a blocker for each connector whose alias, replication policy or separator differs from the topology."""
     for flow in [f for f in (o.flow, o.reverse) if f is not None and not f.dedicated]:
-        for connector in [c for c in (flow.source_connector, flow.checkpoint_connector) if c is not None]:
+        for connector in flow.connectors:
             yield from _naming_of(o, flow, connector)
 
 
@@ -123,16 +121,21 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
 
 
 def records_unchanged(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker for each setting of the source connector by which records could change, or be skipped."""
-    config = o.flow.source_config
+    """Yield a blocker for each setting of a source connector by which records could change, or be skipped."""
+    for connector in o.flow.source_connectors:
+        yield from _records_unchanged_by(o.flow, connector.name, connector.config)
+
+
+def _records_unchanged_by(flow: FlowView, name: str, config: Mapping[str, str]) -> Iterator[Blocker]:
+    no_converter = "the connector sets no converter, and the worker's converter is unknown"
     for key in CONVERTERS if config else ():
         # A connector without this setting uses its worker's converter, which Connect's REST API does not show.
-        converter = config.get(key, o.flow.stated.get(key))
+        converter = config.get(key, flow.stated.get(key))
         if converter != BYTE_ARRAY_CONVERTER:
             yield Blocker(
                 "records_unchanged",
                 f"{key} may rewrite records",
-                converter or "the connector sets no converter, and the worker's converter is unknown",
+                f"{name}: {converter or no_converter}",
                 f"Set {key}={BYTE_ARRAY_CONVERTER} on the connector. If the worker's properties already set this"
                 f" converter, state {key} under `mirror_maker` of the flow in the topology instead.",
             )
@@ -140,7 +143,7 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "records_unchanged",
             "The source connector transforms records",
-            config["transforms"],
+            f"{name}: transforms={config['transforms']}",
             "Remove `transforms` from the source connector, because Switchback cannot compare records that a transform"
             " has changed.",
         )
@@ -148,33 +151,33 @@ def records_unchanged(o: Observation) -> Iterator[Blocker]:
         yield Blocker(
             "records_unchanged",
             "The source connector skips records that it cannot write",
-            f"errors.tolerance={config['errors.tolerance']}",
+            f"{name}: errors.tolerance={config['errors.tolerance']}",
             "Set errors.tolerance=none on the source connector.",
         )
 
 
 def fence_stays_local(o: Observation) -> Iterator[Blocker]:
     """Yield a blocker unless MirrorMaker 2's ACL sync is off, which would copy the fence to the target for good."""
-    config = o.flow.source_config
-    if config and config.get("sync.topic.acls.enabled", "true") != "false":
-        yield Blocker(
-            "fence_stays_local",
-            "MirrorMaker 2 would copy the fence to the target",
-            "sync.topic.acls.enabled is not false",
-            "Set sync.topic.acls.enabled=false on the source connector.",
-        )
+    for connector in o.flow.source_connectors:
+        if connector.config and connector.config.get("sync.topic.acls.enabled", "true") != "false":
+            yield Blocker(
+                "fence_stays_local",
+                "MirrorMaker 2 would copy the fence to the target",
+                f"{connector.name}: sync.topic.acls.enabled is not false",
+                "Set sync.topic.acls.enabled=false on the source connector.",
+            )
 
 
 def no_loop(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker unless the reverse flow's source connector is STOPPED, missing, or runs under default naming."""
-    reverse = o.reverse.source_connector if o.reverse else None
-    if reverse is not None and not reverse.stopped and o.naming_policy != "default":
-        yield Blocker(
-            "no_loop",
-            f"{reverse.name} could copy records in a circle",
-            _state_of(reverse),
-            f"Stop {reverse.name} in Connect (state STOPPED).",
-        )
+    """Yield a blocker for each source connector of the reverse flow that is not STOPPED, unless naming is default."""
+    for connector in o.reverse.source_connectors if o.reverse else ():
+        if not connector.stopped and o.naming_policy != "default":
+            yield Blocker(
+                "no_loop",
+                f"{connector.name} could copy records in a circle",
+                _state_of(connector),
+                f"Stop {connector.name} in Connect (state STOPPED).",
+            )
 
 
 def replication_moves(o: Observation) -> Iterator[Blocker]:
@@ -314,6 +317,8 @@ CHECKS: tuple[Check, ...] = (
     versions_suffice,
     naming_agrees,
     stated_settings_agree,
+    topics_mirrored_once,
+    connectors_agree,
     records_unchanged,
     fence_stays_local,
     no_loop,
@@ -329,8 +334,3 @@ CHECKS: tuple[Check, ...] = (
     groups_can_move,
     fence_possible,
 )
-
-
-def isolation_of(config: Mapping[str, str]) -> str:
-    """Return the isolation level with which a source connector of this configuration reads the source."""
-    return config.get("source.consumer.isolation.level") or config.get("consumer.isolation.level") or "read_uncommitted"

@@ -37,7 +37,7 @@ class DedicatedMirrorMaker:
         self,
         source: str,
         target: str,
-        connectors: tuple[str, str],
+        connectors: tuple[str, ...],
         settings: Mapping[str, str],
         hook: StopHook,
         read: Callable[[str], Iterable[KeyAndValue]],

@@ -59,12 +59,12 @@ class RecordPositions(BaseOperator):
 def recorder_settings(topology: Topology, connections: Connections) -> dict[str, Any]:
     """Return topology path, connections and archive options for the recorder, which cannot read connections itself."""
     logins = {
-        flow.connect: {
-            **dict(zip(("url", "user", "password"), connections.login(flow.connect), strict=True)),
-            "tls": asdict(connections.tls(flow.connect)),
+        worker: {
+            **dict(zip(("url", "user", "password"), connections.login(worker), strict=True)),
+            "tls": asdict(connections.tls(worker)),
         }
         for flow in topology.flows
-        if flow.connect
+        for worker in flow.workers
     }
     archive = topology.recorder.connection if topology.recorder else None
     return {

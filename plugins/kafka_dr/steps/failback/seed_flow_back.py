@@ -34,10 +34,10 @@ class SeedFlowBack(ProcedureStep):
         refuse_dedicated(procedure)
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
         flow, seeds, ids = procedure.flow, seeds_since_failover(procedure), refuse_lacking(procedure, prepared["topic"])
-        worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
+        worker, name = procedure.systems.flow_connectors(flow), flow.connectors.by_kind["source"]
         if flow_runs(procedure, flow):
             return self._accept_running(procedure, seeds, ids)
-        current = worker.offsets(name).of(flow.source)
+        current = worker.offsets().of(flow.source)
         starts = start_offsets(procedure, seeds, current)
         wanted = {tp: None if last == NONE_COPIED else last for tp, last in starts.items()} | offsets_to_clear(
             procedure, current
@@ -45,7 +45,7 @@ class SeedFlowBack(ProcedureStep):
         changes = {tp: last for tp, last in wanted.items() if current.get(tp) != last}
         record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(changes)))
         procedure.authority.hold()
-        after = worker.change_offsets(name, flow.source, changes)
+        after = worker.change_offsets(changes)
         refuse_other_offsets(name, after.of(flow.source), wanted)
         return FlowBackSeeded(
             seeded=len(changes),
@@ -67,7 +67,7 @@ class SeedFlowBack(ProcedureStep):
         Raises:
             Refusal: mode recreate; or no procedure started the flow, and both directions write to the same topics.
         """
-        name = procedure.flow.connectors.source
+        name = procedure.flow.connectors.by_kind["source"]
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(
                 f"{name} runs, though prepare_topics had stopped this connector",

@@ -32,7 +32,7 @@ class StartFlowBack(ProcedureStep):
     """Resume the flow back, and prove that it copies the records from its start offsets on, and no earlier record."""
 
     def act(self, procedure: Run, context: Any) -> FlowStarted:
-        """Resume source and checkpoint connector of the flow back, only if the opposite flow is STOPPED.
+        """Resume source and checkpoint connectors of the flow back, only if the opposite flow is STOPPED.
 
         Then compare the first copies with the new primary's records. They are not compared if the flow back ran before,
         or if each direction has topics of its own.
@@ -45,22 +45,21 @@ class StartFlowBack(ProcedureStep):
             if seeded.ran_before or names_separate_directions(procedure)
             else self._prepare_copies(procedure, seeded)
         )
-        connectors = [flow.connectors.source, flow.connectors.checkpoint]
-        for name in connectors:
+        for name in worker.names:
             refuse_loop(procedure)
             with acting_under(procedure.authority, partial(worker.stop, name, deadline=seconds)):
                 worker.resume(name, deadline=seconds, needs_tasks=False)
         if copies is None:
             note = "the flow back continues from its offsets in Connect, so its first copies are not compared"
-            return FlowStarted(started=True, connectors=connectors, note=note)
+            return FlowStarted(started=True, connectors=worker.names, note=note)
         try:
             flowing = procedure.progress.wait(
                 self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
             )
         except Contradiction:
-            worker.stop(flow.connectors.source, deadline=seconds)
+            worker.stop_sources(deadline=seconds)
             raise
-        return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
+        return FlowStarted(started=True, connectors=worker.names, partitions_flowing=flowing)
 
     def _prepare_copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
         """Prepare, before the flow back runs, the comparison of the new primary's records with their copies."""

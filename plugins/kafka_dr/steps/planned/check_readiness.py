@@ -9,8 +9,9 @@ from kafka_dr.actions.fencing.open_transactions import transactions_can_be_ended
 from kafka_dr.actions.readiness.observe import observed_at_rest
 from kafka_dr.actions.readiness.plan import kept_for_forecast, records_per_second
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
+from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.notes import list_notes
-from kafka_dr.domain.readiness.readiness import find_blockers, isolation_of
+from kafka_dr.domain.readiness.readiness import find_blockers
 from kafka_dr.errors import NotReady
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import ReadinessBlocked, ReadinessChecked

@@ -62,7 +62,7 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         target=procedure.request.target,
         reason=procedure.request.reason,
         naming=observed.naming_policy,
-        connectors={"source": procedure.flow.connectors.source, "checkpoint": procedure.flow.connectors.checkpoint},
+        connectors=procedure.flow.connectors.by_kind,
         topics=tuple(
             (t, remote, observed.source.topics[t].partitions, observed.source.topics[t].topic_id)
             for t, remote in sorted(observed.scope.items())

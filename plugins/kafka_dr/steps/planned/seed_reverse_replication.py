@@ -25,25 +25,28 @@ class SeedReverseReplication(RecheckedStep):
         flow = procedure.reverse_flow
         if flow is None:
             return ReverseFlowSeeded(seeded=0, why_not="the topology has no reverse flow")
-        worker, name = procedure.systems.connect_worker(flow), flow.connectors.source
-        if name not in worker.connectors():
-            return ReverseFlowSeeded(seeded=0, why_not=f"{name} does not exist")
-        status = worker.status(name)
-        if not status.stopped and procedure.topology.naming.policy == "default":
-            why = f"{name} runs and already replicates what clients write on {flow.source}"
-            return ReverseFlowSeeded(seeded=0, why_not=why)
-        if not status.stopped:
+        worker = procedure.systems.flow_connectors(flow)
+        existing = worker.existing()
+        for name in worker.sources:
+            if name not in existing:
+                return ReverseFlowSeeded(seeded=0, why_not=f"{name} does not exist")
+        for status in worker.not_stopped():
+            if procedure.topology.naming.policy == "default":
+                why = f"{status.name} runs and already replicates what clients write on {flow.source}"
+                return ReverseFlowSeeded(seeded=0, why_not=why)
             raise Refusal(
-                f"{name} is not STOPPED",
+                f"{status.name} is not STOPPED",
                 f"flow {flow.source}->{flow.target}: {status.state} with {len(status.tasks)} tasks",
-                f"Stop {name}, because two flows in opposite directions copy records in a circle. The procedure"
+                f"Stop {status.name}, because two flows in opposite directions copy records in a circle. The procedure"
                 " returns to the source by itself; clear return_to_source if that step failed. Then start a new run.",
             )
         seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_at_opening(procedure).items()}
         record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(seeds)))
         procedure.authority.hold()
-        worker.change_offsets(name, flow.source, seeds)
+        worker.change_offsets(seeds)
         seeds_frame = partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")
         return ReverseFlowSeeded(
-            seeded=len(seeds), connector=name, seeds=procedure.artifacts.save("reverse_seeds", seeds_frame)
+            seeded=len(seeds),
+            connector=flow.connectors.by_kind["source"],
+            seeds=procedure.artifacts.save("reverse_seeds", seeds_frame),
         )

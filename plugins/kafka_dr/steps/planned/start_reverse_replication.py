@@ -35,32 +35,31 @@ class StartReverseReplication(ProcedureStep):
         flow = procedure.reverse_flow
         if not procedure.request.start_reverse_replication or flow is None:
             return FlowStarted(started=False)
-        forward = procedure.mirror_maker(procedure.flow).status(procedure.flow.connectors.source)
-        if not forward.stopped:
+        for forward in procedure.mirror_maker(procedure.flow).not_stopped():
             raise Refusal(
-                f"{procedure.flow.connectors.source} is not STOPPED",
+                f"{forward.name} is not STOPPED",
                 f"flow {flow.target}->{flow.source}: {forward.state} with {len(forward.tasks)} tasks",
                 f"Clients work on {flow.source}, and the flow {flow.source}->{flow.target} is not started yet. Stop"
-                f" {procedure.flow.connectors.source} in Connect, because two flows in opposite directions copy records"
-                " in a circle. Then clear start_reverse_replication.",
+                f" {forward.name} in Connect, because two flows in opposite directions copy records in a circle. Then"
+                " clear start_reverse_replication.",
             )
         seeded = procedure.progress.require(ReverseFlowSeeded).seeded
         copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
-        worker, connectors = procedure.mirror_maker(flow), [flow.connectors.source, flow.connectors.checkpoint]
-        for name in connectors:
+        worker = procedure.mirror_maker(flow)
+        for name in worker.names:
             procedure.authority.hold()
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
         if copies is None:
             note = "the reverse flow was not seeded: its first records were not compared"
-            return FlowStarted(started=True, connectors=connectors, note=note)
+            return FlowStarted(started=True, connectors=worker.names, note=note)
         try:
             flowing = procedure.progress.wait(
                 self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
             )
         except Contradiction:
-            worker.stop(flow.connectors.source, deadline=procedure.request.deadlines.stop_seconds)
+            worker.stop_sources(deadline=procedure.request.deadlines.stop_seconds)
             raise
-        return FlowStarted(started=True, connectors=connectors, partitions_flowing=flowing)
+        return FlowStarted(started=True, connectors=worker.names, partitions_flowing=flowing)
 
     def _ends_before(self, procedure: Run, flow: Flow) -> dict[TopicPartition, int]:
         """Return log ends on the old source from before the reverse flow was first resumed, by partition."""

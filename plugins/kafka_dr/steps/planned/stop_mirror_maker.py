@@ -24,19 +24,18 @@ class StopMirrorMaker(RecheckedStep):
     def act(self, procedure: Run, context: Any) -> MirrorMakerStopped:
         """Stop the flow source->target; prove it STOPPED, the target's log ends stable and every partition drained."""
         procedure.approvals.require_plan()
-        worker, connectors = procedure.mirror_maker(procedure.flow), procedure.flow.connectors
-        names, seconds = (connectors.source, connectors.checkpoint), procedure.request.deadlines.stop_seconds
+        worker, seconds = procedure.mirror_maker(procedure.flow), procedure.request.deadlines.stop_seconds
 
         def undo() -> None:
             # Processes that a stop hook ended are started again only by a person.
-            for name in names if procedure.flow.connect else ():
+            for name in worker.names if procedure.flow.connect else ():
                 worker.resume(name, deadline=seconds, needs_tasks=False)
 
         with acting_under(procedure.authority, undo), run_concurrently() as start:
-            worker.stop(connectors.source, deadline=seconds)
+            worker.stop_sources(deadline=seconds)
             procedure.authority.hold()
             # Connect gives the checkpoint connector's busy tasks five seconds; their writes move no boundary.
-            checkpoint = start(worker.stop, connectors.checkpoint, deadline=seconds)
+            checkpoint = start(worker.stop, worker.checkpoint, deadline=seconds)
             ends = wait_for_stable_target_ends(procedure, self.task_id)
             checkpoint.result()
         proofs = procedure.progress.wait(
@@ -46,11 +45,9 @@ class StopMirrorMaker(RecheckedStep):
             procedure.request.deadlines.zero_lag_seconds,
         )
         refuse_replaced(procedure)
-        replicated = {
-            tp: n for tp, n in worker.offsets(connectors.source).of(procedure.flow.source).items() if n is not None
-        }
+        replicated = {tp: n for tp, n in worker.offsets().of(procedure.flow.source).items() if n is not None}
         return MirrorMakerStopped(
-            stopped=names,
+            stopped=worker.names,
             partitions_drained=len(proofs),
             boundary=procedure.artifacts.save("boundary", partitions_frame(ends, "offset")),
             replicated=procedure.artifacts.save("replicated", partitions_frame(replicated, "offset")),

@@ -139,7 +139,7 @@ def test_own_policy_by_template(properties: Path) -> None:
     assert run(properties, "--template", "replicated-<source>-<topic>", "--worker", "connect") == 0
     topology = load_topology(properties.parent / "out" / "topology.yaml")
     found = (topology.names.remote("primary", "orders"), topology.flows[0].connectors.source)
-    assert found == ("replicated-primary-orders", "primary-to-dr-source")
+    assert found == ("replicated-primary-orders", ("primary-to-dr-source",))
 
 
 def test_runs_as_a_module(properties: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka_dr.commands.record_positions import open_recorder
@@ -106,14 +107,14 @@ WORKERS = {
 @pytest.mark.parametrize(
     ("policy", "flows", "expected"),
     [
-        ("identity", "both", "s.back"),
+        ("identity", "both", [("MirrorMaker('http://127.0.0.1:9/back')", ("s.back", "c"))]),
         ("default", "both", None),
         ("identity", "one", None),
-        ("identity", "dedicated", "s.back"),
+        ("identity", "dedicated", []),
     ],
 )
 def test_the_flow_the_other_way_is_watched_where_it_writes_back(
-    tmp_path: Path, policy: str, flows: str, expected: str | None
+    tmp_path: Path, policy: str, flows: str, expected: list[Any] | None
 ) -> None:
     """Under identity naming into the very topics that this flow reads; its worker is its own."""
     made = {
@@ -143,7 +144,6 @@ def test_the_flow_the_other_way_is_watched_where_it_writes_back(
         topology, topology.flows[0], {"clusters": CLUSTERS, "workers": WORKERS, "archive": {}}, threading.Event()
     )._look.__self__
     back = looker.access.flow_back
-    assert (back.connector if back else None) == expected
-    assert not back or (
-        repr(back.worker) == ("None" if flows == "dedicated" else "MirrorMaker('http://127.0.0.1:9/back')")
-    )
+    assert (back is None) is (expected is None)
+    hosts = back.connectors.workers if back and back.connectors else []
+    assert [(repr(worker), names) for worker, names in hosts] == (expected or [])

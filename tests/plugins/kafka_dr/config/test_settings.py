@@ -64,7 +64,7 @@ def test_lab_shape_is_loaded(tmp_path: Path) -> None:
     topology = load_topology(write(tmp_path, LAB))
     assert topology.aliases == ("primary", "standby")
     assert topology.cluster("primary").principals.mirror_maker == ("User:mm2",)
-    assert topology.flow("primary", "standby").connectors.checkpoint == "primary-to-standby-checkpoint"
+    assert topology.flow("primary", "standby").connectors.checkpoint.name == "primary-to-standby-checkpoint"
     found = (topology.drain.connection, topology.routing.path, topology.evidence)
     assert found == ("drain_app", "/state/routing.json", "/state/evidence")
     assert topology.fence_hook.connection == "fence_net"

@@ -15,11 +15,11 @@ from kafka_dr.domain.mirror_maker.mirror_records import (
     encode_heartbeat,
     encode_offset_sync,
 )
-from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
+from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.recorder.clients import Access
 from kafka_dr.recorder.sampler import Looker
 
-from tests.support.sampled_site import BEATS, CHECKPOINTS, COMMITS, FLOW, ORDERS, SYNCS, Cluster, Reader, Worker
+from tests.support.sampled_site import BEATS, CHECKPOINTS, COMMITS, FLOW, NAMING, ORDERS, SYNCS, Cluster, Reader, Worker
 
 
 @pytest.fixture
@@ -37,9 +37,6 @@ def site() -> Any:
         (BEATS, encode_heartbeat(Heartbeat("east", "west", 77))),
     ):
         west.write(TopicPartition(topic, 0), value, key=key)
-    looker = Looker(
-        FLOW,
-        naming_of(NamingSpec(policy="identity"), ("east", "west")),
-        Access(east, west, Reader(east), Reader(west), Worker()),
-    )
-    return SimpleNamespace(east=east, west=west, looker=looker, asked=asked)
+    worker = Worker()
+    looker = Looker(FLOW, NAMING, Access(east, west, Reader(east), Reader(west), FlowConnectors(FLOW, NAMING, worker)))
+    return SimpleNamespace(east=east, west=west, looker=looker, asked=asked, worker=worker)

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.recorder.clients import FlowBack
 from kafka_dr.recorder.sampler import Looker
 
-from tests.support.sampled_site import FLOW, ORDERS, OtherWorker, Reader, pairs, rows, told
+from tests.support.sampled_site import FLOW, ORDERS, OtherWorker, Reader, flow_back, pairs, rows, told
 
 
 def test_under_read_committed_pairs_end_below_an_open_transaction(site: Any) -> None:
@@ -70,7 +69,7 @@ def test_what_changed_while_nothing_could_be_paired_is_paired_later(site: Any) -
     """The other flow may have mirrored, or the source was away for one look."""
     three_partitions(site)
     other = OtherWorker("RUNNING", ("RUNNING",))
-    site.looker.access.flow_back = FlowBack(other, "back")
+    site.looker.access.flow_back = flow_back(other, "back")
     assert pairs(site.looker.look(True)) == []
     other.state, other.tasks = "STOPPED", ()
     assert pairs(site.looker.look(False)) == [(p, 8, 8) for p in range(3)]

@@ -35,6 +35,7 @@ from tests.support.sampled_site import (
     OtherWorker,
     Worker,
     commit,
+    flow_back,
     pairs,
     rows,
     told,
@@ -102,7 +103,7 @@ def test_a_source_that_is_away_is_named_and_the_target_is_still_recorded(site: A
 
 def test_a_source_that_is_away_is_waited_for_once(site: Any) -> None:
     """Its groups, its commits, its offset syncs are not asked for: the next sample must not be late."""
-    site.looker.access.worker.settings["offset-syncs.topic.location"] = "source"
+    site.worker.settings["offset-syncs.topic.location"] = "source"
     site.looker.look(whole=True)
     site.asked.clear()
     site.east.away = True
@@ -113,7 +114,7 @@ def test_a_source_that_is_away_is_waited_for_once(site: Any) -> None:
 
 def test_checkpoints_are_written_down_while_the_syncs_cannot_be_read(site: Any) -> None:
     """They died with the source."""
-    site.looker.access.worker.settings["offset-syncs.topic.location"] = "source"
+    site.worker.settings["offset-syncs.topic.location"] = "source"
     site.east.away = True
     sample = site.looker.look(whole=True)
     assert len(rows(sample, "checkpoint")) == 1 and not rows(sample, "sync")
@@ -123,7 +124,7 @@ def test_where_nobody_says_whose_syncs_they_are_none_is_written(site: Any) -> No
     """The other flow's lie under the same name until Connect says where this one's are; that is named."""
     key, value = encode_offset_sync(OffsetSync("orders", 0, 900, 900))
     site.east.write(TopicPartition("mm2-offset-syncs.west.internal", 0), value, key=key)
-    worker = site.looker.access.worker
+    worker = site.worker
     worker.away = True
     sample = site.looker.look(whole=True)
     assert not rows(sample, "sync")
@@ -149,7 +150,7 @@ def test_in_dedicated_mode_the_topology_says_where_syncs_are(
     key, value = encode_offset_sync(OffsetSync("orders", 0, 7, 7))
     site.east.write(TopicPartition("mm2-offset-syncs.west.internal", 0), value, key=key)
     flow = FLOW.model_copy(update={"mirror_maker": stated})
-    sample = Looker(flow, site.looker.naming, replace(site.looker.access, worker=None)).look(True)
+    sample = Looker(flow, site.looker.naming, replace(site.looker.access, connectors=None)).look(True)
     assert [row["upstream"] for row in rows(sample, "sync")] == found
 
 
@@ -157,8 +158,8 @@ def test_in_dedicated_mode_the_topology_says_where_syncs_are(
 def test_a_worker_before_4_0_mirrors_less(site: Any, version: str, topics: list[str]) -> None:
     """What it takes for internal is no topic of the flow."""
     site.east.write(TopicPartition("app-internal", 0), b"1")
-    site.looker.access.worker.version = version
-    site.looker.access.worker.settings |= {"topics": "orders, app-internal"}
+    site.worker.version = version
+    site.worker.settings |= {"topics": "orders, app-internal"}
     assert sorted({row["topic"] for row in rows(site.looker.look(True), "partition")}) == topics
 
 
@@ -209,7 +210,7 @@ def test_a_sample_that_cannot_be_read_does_not_end_the_recorder(site: Any, tmp_p
 def test_what_is_written_down_is_read_back(site: Any, tmp_path: Path) -> None:
     """By the archive's reader: a group made anew, an hour of the other flow, how far checkpoints were read."""
     archive, worker = Archive(f"file://{tmp_path}", "f"), OtherWorker("RUNNING", ("RUNNING",))
-    site.looker.access.flow_back = FlowBack(worker, "back")
+    site.looker.access.flow_back = flow_back(worker, "back")
     commit(site, "billing", p0=1, p1=7)
     keep(archive, again(site, archive).look(True))
     assert last_known(archive).floors.empty
@@ -273,7 +274,7 @@ def test_a_sample_tells_whether_the_other_flow_may_mirror(
     site: Any, state: str, tasks: tuple[str, ...], connector: str, flows: bool
 ) -> None:
     """While it does no pair is looked for: positions rest on nothing of that time."""
-    site.looker.access.flow_back = FlowBack(OtherWorker(state, tasks), connector)
+    site.looker.access.flow_back = flow_back(OtherWorker(state, tasks), connector)
     sample = site.looker.look(True)
     assert told(sample)["flows_back"] is flows and told(sample)["problems"] == [] and bool(pairs(sample)) is not flows
 
@@ -281,14 +282,14 @@ def test_a_sample_tells_whether_the_other_flow_may_mirror(
 def test_where_no_flow_writes_back_that_is_said(site: Any) -> None:
     """Names differ, or there is none; in dedicated mode nobody can be asked."""
     assert told(site.looker.look(True))["flows_back"] is False
-    site.looker.access.flow_back = FlowBack(None, "back")
+    site.looker.access.flow_back = FlowBack(None)
     assert told(site.looker.look(True))["flows_back"] is None
 
 
 def test_the_other_flows_worker_is_not_waited_for_beside_a_source_that_is_away(site: Any) -> None:
     """It stands beside it; what it does is not known then, and asked again when the source is back."""
     worker = OtherWorker("STOPPED", ())
-    site.looker.access.flow_back = FlowBack(worker, "back")
+    site.looker.access.flow_back = flow_back(worker, "back")
     worker.away = site.east.away = True
     sample = site.looker.look(True)
     assert told(sample)["flows_back"] is None
@@ -302,7 +303,7 @@ def test_the_other_flows_worker_is_not_waited_for_beside_a_source_that_is_away(s
 
 def test_that_connect_keeps_no_offset_is_told_from_not_knowing(site: Any) -> None:
     """A recorder that is started while Connect is silent knows none; one that was told keeps it."""
-    worker = site.looker.access.worker
+    worker = site.worker
     worker.away = True
     assert "replicated" not in rows(site.looker.look(True), "partition")[0]
     worker.away = False
@@ -425,7 +426,7 @@ def test_a_record_that_is_no_sync_is_counted(site: Any) -> None:
 
 def test_in_dedicated_mode_nothing_is_asked_of_mirror_maker(site: Any) -> None:
     """Without a Connect worker the sample has no states and names no problem; what the logs say is recorded."""
-    looker = Looker(FLOW, site.looker.naming, replace(site.looker.access, worker=None))
+    looker = Looker(FLOW, site.looker.naming, replace(site.looker.access, connectors=None))
     sample = looker.look(True)
     assert not [problem for problem in told(sample)["problems"] if problem.startswith("Connect")]
     assert rows(sample, "partition")
@@ -502,6 +503,6 @@ def test_a_recorder_that_begins_anew_tells_of_topics_deleted_before(wide: Any, m
     wide.looker = Looker(
         FLOW,
         naming_of(NamingSpec(policy="default", separator="."), ("east", "west")),
-        replace(wide.looker.access, worker=None),
+        replace(wide.looker.access, connectors=None),
     )
     assert [gone(wide, whole=True), gone(wide)] == [[], ["older"]]

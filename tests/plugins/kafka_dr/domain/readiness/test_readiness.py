@@ -9,6 +9,9 @@ import pandas as pd
 import pytest
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
+from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
+from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.blocker import Blocker
 from kafka_dr.domain.readiness.notes import list_notes
 from kafka_dr.domain.readiness.observation import (
@@ -19,8 +22,9 @@ from kafka_dr.domain.readiness.observation import (
     Observation,
     Sample,
     TopicView,
+    WorkerView,
 )
-from kafka_dr.domain.readiness.readiness import CHECKS, find_blockers, is_settling, isolation_of, standing_still
+from kafka_dr.domain.readiness.readiness import CHECKS, find_blockers, is_settling, standing_still
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -53,7 +57,31 @@ def flow(
     tasks = {0: state} if state == "RUNNING" else {}
     source_connector = ConnectorView(f"{source}.source", state, tasks, config(source, target, **changes))
     checkpoint = ConnectorView(f"{source}.checkpoint", state, tasks, config(source, target))
-    return FlowView(source, target, "4.3.1", cluster, source_connector, checkpoint, {T0: 9, T1: None})
+    return FlowView(
+        source,
+        target,
+        WorkerView("4.3.1", cluster),
+        (source_connector,),
+        checkpoint,
+        mirrors(source_connector),
+        replicated={T0: 9, T1: None},
+    )
+
+
+def mirrors(*connectors: ConnectorView) -> FlowFilter:
+    """Which topics these source connectors mirror."""
+    naming = naming_of(NamingSpec("identity"), ("primary", "standby"))
+    return FlowFilter({c.name: c.config for c in connectors}, naming, "standby")
+
+
+def split(*topics: str, **changes: str) -> FlowView:
+    """A flow of as many source connectors as lists of topics; the last one has `changes` of its settings."""
+    views = [
+        ConnectorView(f"s{n}", "RUNNING", {0: "RUNNING"}, config("primary", "standby", topics=listed))
+        for n, listed in enumerate(topics)
+    ]
+    views[-1] = replace(views[-1], config=config("primary", "standby", topics=topics[-1], **changes))
+    return replace(flow(), source_connectors=tuple(views), mirrors=mirrors(*views))
 
 
 RIGHTS = frozenset(
@@ -100,8 +128,8 @@ def seen(**changes: Any) -> Observation:
 
 def with_connector(healthy: FlowView, state: str, *tasks: str) -> FlowView:
     """The same flow whose source connector and its tasks are in other states."""
-    connector = replace(healthy.source_connector, state=state, tasks=dict(enumerate(tasks)))
-    return replace(healthy, source_connector=connector)
+    connector = replace(healthy.source_connectors[0], state=state, tasks=dict(enumerate(tasks)))
+    return replace(healthy, source_connectors=(connector,))
 
 
 def with_tasks(state: str, *tasks: str) -> Observation:
@@ -156,7 +184,7 @@ def with_internal_topic(version: str) -> Observation:
         source=sides["primary"],
         target=sides["standby"],
         scope={name: name},
-        flow=replace(flow(), worker_version=version),
+        flow=replace(flow(), worker=WorkerView(version, "id-standby")),
     )
 
 
@@ -169,18 +197,18 @@ MINE_RULES = AclRules(RIGHTS | {acl("User:app", "all", "mine")})
 TRANSACTIONAL = AclRules(RIGHTS | {acl("User:app", "write", "tx-1", "transactional_id")})
 UNGUARDED = AclRules(frozenset(), authorizer=False)
 CLOSED = {
-    "connectors_run: failed task": (seen(flow=replace(flow(), source_connector=FAILED)), "connectors_run"),
+    "connectors_run: failed task": (seen(flow=replace(flow(), source_connectors=(FAILED,))), "connectors_run"),
     "connectors_run: no task": (with_tasks("RUNNING"), "connectors_run"),
     "connectors_run: no checkpoint connector": (
-        seen(flow=replace(flow(), checkpoint_connector=None)),
+        seen(flow=replace(flow(), checkpoint_connector=None, missing=("c",))),
         "connectors_run",
     ),
     "worker elsewhere": (seen(flow=flow(cluster="id-other")), "worker_writes_to_target"),
     "old Connect of the reverse flow": (
-        seen(reverse=replace(with_connector(flow(*BACK), "STOPPED"), sets_offsets=False)),
+        seen(reverse=replace(with_connector(flow(*BACK), "STOPPED"), worker=WorkerView("3.5.2", "id-primary", False))),
         "versions_suffice",
     ),
-    "old Connect": (seen(flow=replace(flow(), worker_version="7.5.1-ccs", sets_offsets=False)), "versions_suffice"),
+    "old Connect": (seen(flow=replace(flow(), worker=WorkerView("7.5.1-ccs", "id-standby", False))), "versions_suffice"),
     "a version that does not say what is internal": (
         with_internal_topic("7.5.1"),
         "versions_suffice",
@@ -196,6 +224,39 @@ CLOSED = {
     "topology and connector: patterns": (
         seen(flow=replace(flow(topics="orders, audit"), stated={"topics": "orders"})),
         "stated_settings_agree",
+    ),
+    "checkpoint connector's worker elsewhere": (
+        seen(flow=replace(flow(), checkpoint_worker=WorkerView("4.3.1", "id-other"))),
+        "worker_writes_to_target",
+    ),
+    "old Connect of the checkpoint connector": (
+        seen(flow=replace(flow(), checkpoint_worker=WorkerView("3.5.2", "id-standby", False))),
+        "versions_suffice",
+    ),
+    "two connectors, one topic": (seen(flow=split("orders", "ord.*")), "topics_mirrored_once"),
+    "two connectors of the reverse flow, one topic": (
+        seen(reverse=replace(flow(*BACK, "STOPPED"), mirrors=split("orders", "ord.*").mirrors)),
+        "topics_mirrored_once",
+    ),
+    "connectors read differently": (
+        seen(flow=split("orders", "pays", source__consumer__isolation__level="read_committed")),
+        "connectors_agree",
+    ),
+    "connectors keep syncs apart": (
+        seen(flow=split("orders", "pays", **{"offset-syncs__topic__location": "target"})),
+        "connectors_agree",
+    ),
+    "one of two connectors skips errors": (
+        seen(flow=split("orders", "pays", errors__tolerance="all")),
+        "records_unchanged",
+    ),
+    "one of two connectors copies ACLs": (
+        seen(flow=split("orders", "pays", sync__topic__acls__enabled="true")),
+        "fence_stays_local",
+    ),
+    "one of two connectors has another alias": (
+        seen(flow=split("orders", "pays", source__cluster__alias="p")),
+        "naming_agrees",
     ),
     "alias of the flow": (with_source_config(source__cluster__alias="p"), "naming_agrees"),
     "alias of the reverse flow": (
@@ -309,12 +370,17 @@ OPEN = {
         reverse=replace(flow(*BACK, replication__policy__class=None), checkpoint_connector=None),
     ),
     "no reverse flow": seen(reverse=None),
+    "topics split between two connectors": seen(flow=split("orders", "pays")),
+    "heartbeats, which every connector mirrors": seen(
+        flow=split("orders", "pays"),
+        source=cluster("primary", topics={"orders": TopicView("t-1", 2), "heartbeats": TopicView("h", 1)}),
+    ),
     "source and target grow": seen(last=Sample({T0: 20, T1: 0}, {T0: 15, T1: 0})),
     "retention right behind MirrorMaker 2": seen(source_starts={T0: 10, T1: 0}),
     "a better target": target(topics={"orders": TopicView("x", 2, 3, IN_SYNC)}),
     "no list of users": target(users=None),
     "a vendor's version": with_internal_topic("3.9.1.redhat-00001"),
-    "a version that does not matter": seen(flow=replace(flow(), worker_version="2024.3")),
+    "a version that does not matter": seen(flow=replace(flow(), worker=WorkerView("2024.3", "id-standby"))),
     "a target that keeps more": with_settings(
         {"retention.ms": "3600000", "retention.bytes": "1000", "max.message.bytes": "1000"},
         {"retention.ms": "-1", "max.message.bytes": "9999999"},
@@ -346,6 +412,15 @@ def test_what_is_right_closes_no_gate(observation: Observation) -> None:
         )
         observation = replace(observation, flow=replace(observation.flow, checkpoint_connector=checkpoint))
     assert find_blockers(observation) == []
+
+
+def test_connectors_that_mirror_a_topic_twice_are_named() -> None:
+    """Topic and connectors, and no other topic."""
+    topics = {name: TopicView("t-1", 2) for name in ("orders", "orders-2", "pays")}
+    seen_now = seen(flow=split("orders", "orders.*", "pays"), source=cluster("primary", topics=topics))
+    (blocker,) = [b for b in find_blockers(seen_now) if b.gate == "topics_mirrored_once"]
+    assert blocker.reason == "Several source connectors of primary->standby mirror orders"
+    assert "s0 and s1" in blocker.seen and "s2" not in blocker.seen
 
 
 def test_all_gates_are_asked() -> None:
@@ -460,7 +535,7 @@ def test_a_connector_without_converters_takes_the_workers(own: str | None, state
 
 def test_in_dedicated_mode_no_worker_is_missed_and_the_rest_must_be_stated() -> None:
     """An absent worker's version and cluster close no gate; a fence without stated facts does."""
-    unasked = {"worker_version": "", "worker_cluster_id": "", "sets_offsets": False}
+    unasked = {"worker": WorkerView("", "", False)}
     healthy = replace(flow("primary", "standby", ""), **unasked, dedicated=True)
     assert find_blockers(seen(flow=healthy)) == [] and any(
         "dedicated mode" in note for note in list_notes(seen(flow=healthy))

@@ -82,7 +82,7 @@ def test_a_worker_that_cannot_set_offsets_is_not_asked_for_them(
     monkeypatch.setattr(worker, "offsets", absent)
     worker.version, worker.is_old = version, True
     view = observation.flow_view(procedure, procedure.flow)
-    assert (view.replicated, view.worker_version) == ({}, version)
+    assert (view.replicated, view.worker.version) == ({}, version)
     assert "versions_suffice" in {blocker.gate for blocker in find_blockers(seen(flow=view))}
     worker.is_old = False
     with pytest.raises(ConnectUnavailable):

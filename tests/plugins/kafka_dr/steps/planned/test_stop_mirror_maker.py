@@ -98,7 +98,8 @@ def test_in_dedicated_mode_the_flow_is_looked_at_without_a_worker(dedicated: Any
     """
     procedure = dedicated.procedure()
     view = flow_view(procedure, procedure.flow)
-    assert view.dedicated and view.source_connector.runs and view.source_connector.tasks and view.replicated == {T0: 9}
+    (source,) = view.source_connectors
+    assert view.dedicated and source.runs and source.tasks and view.replicated == {T0: 9}
     with pytest.raises(BadInput, match="runs in dedicated mode"):
         procedure.mirror_maker(procedure.flow.model_copy(update={"source": "standby", "target": "primary"}))
 

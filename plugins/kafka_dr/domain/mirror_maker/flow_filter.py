@@ -1,0 +1,55 @@
+"""Which topics a flow mirrors, and which of its source connectors mirrors a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from kafka_dr.domain.mirror_maker.naming import Naming
+from kafka_dr.domain.mirror_maker.patterns import TopicFilter, topic_filter_of
+
+
+@dataclass(frozen=True)
+class FlowFilter:
+    """Selects the topics that a flow mirrors: those that the filter of any of its source connectors selects.
+
+    Attributes:
+        configs: source connector -> its configuration, which has its topic filter. Where no connector could be asked:
+            one entry with the settings that the topology states.
+        target: alias of the flow's target.
+        version: the Connect worker's version, on which the filters' defaults depend; empty if unknown.
+    """
+
+    configs: Mapping[str, Mapping[str, str]]
+    naming: Naming
+    target: str
+    version: str = ""
+
+    @cached_property
+    def _filters(self) -> dict[str, TopicFilter]:
+        return {
+            name: topic_filter_of(config, self.naming, self.target, self.version)
+            for name, config in self.configs.items()
+        }
+
+    def selects(self, name: str) -> bool:
+        """Whether the flow mirrors the topic; each source connector mirrors topics of heartbeats besides its own."""
+        return any(one.selects(name) for one in self._filters.values())
+
+    def connectors_of(self, topic: str) -> tuple[str, ...]:
+        """Return the source connectors in which an offset of the topic counts, and is to be seeded.
+
+        These are the connectors that mirror the topic. If none does, these are all: whichever mirrors the topic later
+        must not begin at the log start.
+        """
+        if len(self.configs) == 1:
+            return tuple(self.configs)
+        return tuple(name for name, one in self._filters.items() if one.selects(topic)) or tuple(self.configs)
+
+    def mirrored_twice(self, topics: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return topic -> source connectors, for topics that several connectors mirror; not for heartbeats."""
+        if len(self.configs) == 1:
+            return {}
+        owners = {t: self.connectors_of(t) for t in sorted(topics) if self.selects(t)}
+        return {t: names for t, names in owners.items() if len(names) > 1 and not self.naming.is_heartbeats(t)}

@@ -1,0 +1,42 @@
+"""Readiness checks of the source connectors of one flow against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kafka_dr.domain.readiness.blocker import Blocker
+from kafka_dr.domain.readiness.observation import Observation
+
+_LOCATION = "offset-syncs.topic.location"
+
+
+def topics_mirrored_once(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker for each topic that several source connectors of one flow mirror, which doubles its records."""
+    for flow, topics in [(f, c.topics) for f, c in ((o.flow, o.source), (o.reverse, o.target)) if f is not None]:
+        for topic, connectors in flow.mirrors.mirrored_twice(topics).items():
+            yield Blocker(
+                "topics_mirrored_once",
+                f"Several source connectors of {flow.source}->{flow.target} mirror {topic}",
+                f"the topic filters of {' and '.join(connectors)} select {topic}, which exists on {flow.source}",
+                "Correct `topics` or `topics.exclude` of these connectors, so that only one mirrors the topic: its"
+                " records are copied once by each of them.",
+            )
+
+
+def connectors_agree(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker for each setting in which the source connectors of a flow must not differ, but do."""
+    for flow in [f for f in (o.flow, o.reverse) if f is not None]:
+        stated = {c.name: (isolation_of(c.config), c.config.get(_LOCATION, "source")) for c in flow.source_connectors}
+        for n, key in enumerate(("source.consumer.isolation.level", _LOCATION)):
+            if len({values[n] for values in stated.values()}) > 1:
+                yield Blocker(
+                    "connectors_agree",
+                    f"Source connectors of {flow.source}->{flow.target} differ in {key}",
+                    "; ".join(f"{name}: {values[n]}" for name, values in stated.items()),
+                    f"Set {key} to the same value in all source connectors of the flow.",
+                )
+
+
+def isolation_of(config: Mapping[str, str]) -> str:
+    """Return the isolation level with which a source connector of this configuration reads the source."""
+    return config.get("source.consumer.isolation.level") or config.get("consumer.isolation.level") or "read_uncommitted"

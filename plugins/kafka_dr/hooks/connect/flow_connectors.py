@@ -1,0 +1,134 @@
+"""The connectors of one flow as a whole: several source connectors share its topics, in one Connect worker or two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from kafka_dr.config.topology import Flow
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
+from kafka_dr.domain.mirror_maker.naming import Naming
+from kafka_dr.hooks.connect.mirror_maker import ConnectorOffsets, ConnectorStatus, ConnectWorker, MirrorMaker
+
+_READ_SECONDS, _OFFSET_SECONDS = 30.0, 60.0
+
+
+class FlowConnectors:
+    """Reads and changes the connectors of one flow, each in the Connect worker that runs it.
+
+    Attributes:
+        sources: names of the source connectors, which mirror the flow's topics.
+        checkpoint: name of the checkpoint connector.
+        names: both, source connectors first.
+        workers: each worker with its connectors; the first runs the source connectors.
+    """
+
+    def __init__(
+        self, flow: Flow, naming: Naming, worker: MirrorMaker, checkpoint_worker: MirrorMaker | None = None
+    ) -> None:
+        """Create the client; no request is sent yet.
+
+        Args:
+            worker: the client of the worker with the source connectors.
+            checkpoint_worker: the client of the worker with the checkpoint connector; None: the same worker.
+        """
+        self._flow, self._naming = flow, naming
+        self.sources, self.checkpoint = flow.connectors.source, flow.connectors.checkpoint.name
+        self.names = flow.connectors.names
+        self.workers: list[tuple[MirrorMaker, tuple[str, ...]]] = [(worker, self.names)]
+        if checkpoint_worker is not None:
+            self.workers = [(worker, self.sources), (checkpoint_worker, (self.checkpoint,))]
+        self._host = {name: host for host, names in self.workers for name in names}
+
+    def worker(self, timeout: float = _READ_SECONDS) -> ConnectWorker:
+        """Return version and Kafka cluster id of the worker that runs the source connectors."""
+        return self.workers[0][0].worker(timeout=timeout)
+
+    def existing(self, timeout: float = _READ_SECONDS) -> tuple[str, ...]:
+        """Return the names of the flow's connectors that exist, source connectors first."""
+        found = {name for host, _ in self.workers for name in host.connectors(timeout=timeout)}
+        return tuple(name for name in self.names if name in found)
+
+    def config(self, name: str, timeout: float = _READ_SECONDS) -> dict[str, str]:
+        """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
+        return self._host[name].config(name, timeout=timeout)
+
+    def source_config(self, timeout: float = _READ_SECONDS) -> dict[str, str]:
+        """Return the first source connector's configuration, for settings that are the same in all of them."""
+        return self.config(self.sources[0], timeout)
+
+    def topic_filter(self, timeout: float = _READ_SECONDS) -> FlowFilter:
+        """Return which topics the flow mirrors, by the source connectors' configurations now."""
+        configs = {name: self.config(name, timeout) for name in self.sources}
+        return FlowFilter(configs, self._naming, self._flow.target, self.worker(timeout).version)
+
+    def status(self, name: str, timeout: float = _READ_SECONDS) -> ConnectorStatus:
+        """Return the state of one connector and of its tasks."""
+        return self._host[name].status(name, timeout=timeout)
+
+    def not_stopped(self, timeout: float = _READ_SECONDS) -> list[ConnectorStatus]:
+        """Return the states of the source connectors that exist and are not STOPPED without tasks."""
+        there = self.workers[0][0].connectors(timeout=timeout)
+        statuses = (self.status(name, timeout) for name in self.sources if name in there)
+        return [status for status in statuses if not status.stopped]
+
+    def stop(self, name: str, deadline: float) -> ConnectorStatus:
+        """Stop a connector, and return its state once it is STOPPED without tasks; else raise DeadlinePassed."""
+        return self._host[name].stop(name, deadline=deadline)
+
+    def stop_sources(self, deadline: float) -> None:
+        """Stop all source connectors at once; return once all are STOPPED without tasks; else raise DeadlinePassed."""
+        with ThreadPoolExecutor(len(self.sources)) as pool:
+            list(pool.map(lambda name: self.stop(name, deadline), self.sources))
+
+    def resume(self, name: str, deadline: float, needs_tasks: bool = True) -> ConnectorStatus:
+        """Resume a connector, and return its state once connector and tasks are RUNNING; see `MirrorMaker.resume`."""
+        return self._host[name].resume(name, deadline=deadline, needs_tasks=needs_tasks)
+
+    def offsets(self, timeout: float = _OFFSET_SECONDS) -> ConnectorOffsets:
+        """Return the flow's last replicated offsets, each from the connector that mirrors the partition's topic."""
+        return self._joined({name: self._host[name].offsets(name, timeout=timeout) for name in self.sources}, timeout)
+
+    def change_offsets(self, last_replicated: Mapping[TopicPartition, int | None]) -> ConnectorOffsets:
+        """Set last replicated offsets, each in the connector that mirrors the topic; return all offsets as read back.
+
+        Args:
+            last_replicated: by partition: X - 1 to start at X, None to start at 0. Partitions not given keep their
+                offsets.
+
+        Raises:
+            NotReady: a source connector is not STOPPED, or still has tasks; see also `MirrorMaker.change_offsets`.
+        """
+        worker, alias, shares = self.workers[0][0], self._flow.source, self.shares_of(last_replicated)
+        return self._joined({name: worker.change_offsets(name, alias, share) for name, share in shares.items()})
+
+    def shares_of(self, offsets: Mapping[TopicPartition, int | None]) -> dict[str, dict[TopicPartition, int | None]]:
+        """Return source connector -> those of the given offsets that are to be seeded in this connector."""
+        if len(self.sources) == 1:
+            return {self.sources[0]: dict(offsets)}
+        owners = self.topic_filter().connectors_of
+        hosts = {topic: owners(topic) for topic in {tp.topic for tp in offsets}}
+        return {name: {tp: last for tp, last in offsets.items() if name in hosts[tp.topic]} for name in self.sources}
+
+    def _joined(self, stored: Mapping[str, ConnectorOffsets], timeout: float = _READ_SECONDS) -> ConnectorOffsets:
+        """Return the offsets of all source connectors as those of one flow.
+
+        An offset in a connector that does not mirror the topic, or not any more, does not count.
+        """
+        if len(stored) == 1:
+            return next(iter(stored.values()))
+        owners = self.topic_filter(timeout).connectors_of
+        joined: dict[str, dict[TopicPartition, int | None]] = {}
+        for name, alias, tp, last in _entries(stored):
+            offsets = joined.setdefault(alias, {})
+            if name in owners(tp.topic):
+                offsets[tp] = max(last, offsets.get(tp), key=lambda offset: -1 if offset is None else offset)
+        return ConnectorOffsets(joined)
+
+
+def _entries(stored: Mapping[str, ConnectorOffsets]) -> Iterator[tuple[str, str, TopicPartition, int | None]]:
+    """Yield connector, source alias, partition and last replicated offset of each offset that Connect stores."""
+    for name, offsets in stored.items():
+        for alias, by_partition in offsets.by_alias.items():
+            yield from ((name, alias, tp, last) for tp, last in by_partition.items())
