@@ -27,12 +27,20 @@ TRIES = 3
 WOKEN_AFTER = 1.0
 
 
+def more_connections_path(lab: Lab) -> Path:
+    """Return the path of the file with Airflow connections of a test's own, by id, beside those of the lab."""
+    return lab.root / "more_connections.json"
+
+
 def product_environment(lab: Lab) -> dict[str, str]:
     """Return the whole environment of a process of the product that runs without Airflow on a lab."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW_CONN", "KAFKA_DR"))}
+    path = more_connections_path(lab)
+    more = json.loads(path.read_text()) if path.exists() else {}
     return {
         **inherited,
         **own_environment(lab),
+        **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in more.items()},
         "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("plugins", "spark", ".")),
     }
 

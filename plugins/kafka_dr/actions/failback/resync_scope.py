@@ -36,6 +36,21 @@ def refuse_dedicated(procedure: Run) -> None:
         )
 
 
+def refuse_overlapping(procedure: Run) -> None:
+    """Refuse if several source connectors of the flow back mirror one topic, whose records would be copied twice."""
+    flow = procedure.flow
+    if len(flow.connectors.source) == 1:
+        return
+    mirrors = procedure.mirror_maker(flow).topic_filter()
+    for topic, connectors in mirrors.mirrored_twice(procedure.systems.source.topics()).items():
+        raise NotReady(
+            f"Several source connectors of {flow.source}->{flow.target} mirror {topic}",
+            f"the topic filters of {' and '.join(connectors)} select {topic}, which exists on {flow.source}",
+            "Nothing was changed. Correct `topics` or `topics.exclude` of these connectors, so that one connector"
+            " mirrors each topic; then start a new run.",
+        )
+
+
 def failed_over(procedure: Run) -> Run:
     """Return the procedure that, as find_stranded_records recorded, moved clients to the new primary.
 

@@ -199,8 +199,7 @@ class TopicRecreation:
         in_connect = worker.offsets().of(flow.source)
         cleared = {tp: None for tp, offset in in_connect.items() if tp.topic in self._scope and offset is not None}
         if cleared:
-            self._procedure.authority.hold()
-            worker.change_offsets(cleared)
+            worker.change_offsets(cleared, self._procedure.authority.hold)
 
 
 def noted_topics(procedure: Run) -> dict[str, TopicBefore] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -47,8 +48,8 @@ class FlowConnectors:
 
     def existing(self, timeout: float = _READ_SECONDS) -> tuple[str, ...]:
         """Return the names of the flow's connectors that exist, source connectors first."""
-        found = {name for host, _ in self.workers for name in host.connectors(timeout=timeout)}
-        return tuple(name for name in self.names if name in found)
+        found = [(set(host.connectors(timeout=timeout)), names) for host, names in self.workers]
+        return tuple(name for there, names in found for name in names if name in there)
 
     def config(self, name: str, timeout: float = _READ_SECONDS) -> dict[str, str]:
         """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
@@ -90,18 +91,24 @@ class FlowConnectors:
         """Return the flow's last replicated offsets, each from the connector that mirrors the partition's topic."""
         return self._joined({name: self._host[name].offsets(name, timeout=timeout) for name in self.sources}, timeout)
 
-    def change_offsets(self, last_replicated: Mapping[TopicPartition, int | None]) -> ConnectorOffsets:
+    def change_offsets(
+        self, last_replicated: Mapping[TopicPartition, int | None], hold: Callable[[], object]
+    ) -> ConnectorOffsets:
         """Set last replicated offsets, each in the connector that mirrors the topic; return all offsets as read back.
 
         Args:
             last_replicated: by partition: X - 1 to start at X, None to start at 0. Partitions not given keep their
                 offsets.
+            hold: called before the offsets of each connector are changed; raises an error if they must not be.
 
         Raises:
             NotReady: a source connector is not STOPPED, or still has tasks; see also `MirrorMaker.change_offsets`.
         """
-        worker, alias, shares = self.workers[0][0], self._flow.source, self.shares_of(last_replicated)
-        return self._joined({name: worker.change_offsets(name, alias, share) for name, share in shares.items()})
+        stored: dict[str, ConnectorOffsets] = {}
+        for name, share in self.shares_of(last_replicated).items():
+            hold()
+            stored[name] = self._host[name].change_offsets(name, self._flow.source, share)
+        return self._joined(stored)
 
     def shares_of(self, offsets: Mapping[TopicPartition, int | None]) -> dict[str, dict[TopicPartition, int | None]]:
         """Return source connector -> those of the given offsets that are to be seeded in this connector."""
@@ -118,7 +125,7 @@ class FlowConnectors:
         """
         if len(stored) == 1:
             return next(iter(stored.values()))
-        owners = self.topic_filter(timeout).connectors_of
+        owners = cache(self.topic_filter(timeout).connectors_of)
         joined: dict[str, dict[TopicPartition, int | None]] = {}
         for name, alias, tp, last in _entries(stored):
             offsets = joined.setdefault(alias, {})

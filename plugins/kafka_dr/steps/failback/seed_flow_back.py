@@ -44,8 +44,7 @@ class SeedFlowBack(ProcedureStep):
         )
         changes = {tp: last for tp, last in wanted.items() if current.get(tp) != last}
         record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(changes)))
-        procedure.authority.hold()
-        after = worker.change_offsets(changes)
+        after = worker.change_offsets(changes, procedure.authority.hold)
         refuse_other_offsets(name, after.of(flow.source), wanted)
         return FlowBackSeeded(
             seeded=len(changes),

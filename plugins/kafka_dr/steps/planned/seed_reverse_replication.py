@@ -42,8 +42,7 @@ class SeedReverseReplication(RecheckedStep):
             )
         seeds = {tp: end - 1 if end > 0 else None for tp, end in ends_at_opening(procedure).items()}
         record_fact(procedure.authority, self.task_id, OffsetsToSeed(partitions=len(seeds)))
-        procedure.authority.hold()
-        worker.change_offsets(seeds)
+        worker.change_offsets(seeds, procedure.authority.hold)
         seeds_frame = partitions_frame({tp: -1 if n is None else n for tp, n in seeds.items()}, "replicated")
         return ReverseFlowSeeded(
             seeded=len(seeds),

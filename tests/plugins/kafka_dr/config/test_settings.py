@@ -301,6 +301,24 @@ def test_odd_aliases_are_refused(alias: str) -> None:
         ),
         (lambda d: d["flows"][0].update(isolation="read_everything"), "read_uncommitted"),
         (lambda d: d["flows"][0]["connectors"].update(source="../x"), "flows[0].connectors.source"),
+        (lambda d: d["flows"][0]["connectors"].update(source=[]), "flows[0].connectors.source"),
+        (lambda d: d["flows"][0]["connectors"].update(source=["a", "../x"]), "flows[0].connectors.source[1]"),
+        (lambda d: d["flows"][0]["connectors"].update(source=["a", "b", "a"]), "flows[0].connectors.source[2]"),
+        (
+            lambda d: d["flows"][0]["connectors"].update(source=["a", "b"], checkpoint={"name": "a", "connect": "w"}),
+            "flows[0].connectors.checkpoint.name: 'a' is already flows[0].connectors.source[0]",
+        ),
+        (lambda d: d["flows"][0]["connectors"].update(checkpoint={"connect": "w"}), "checkpoint.name: missing"),
+        (
+            lambda d: d["flows"][0]["connectors"].update(checkpoint={"name": "a", "on": "w"}),
+            "allowed keys: connect, name",
+        ),
+        (
+            lambda d: d["flows"][0].update(
+                connect=None, stop_hook="h", connectors={"source": ["a", "b"], "checkpoint": "c"}
+            ),
+            "in dedicated mode runs one source connector a flow",
+        ),
         (lambda d: d.update(deadlines={"stop_seconds": True}), "deadlines.stop_seconds"),
         (lambda d: d.update(deadlines={"stop_seconds": 0}), "deadlines.stop_seconds"),
         (lambda d: d.update(deadlines={"stop_second": 1}), "allowed keys: approval_valid_seconds"),
@@ -334,6 +352,20 @@ def test_connector_names_may_recur_in_other_workers() -> None:
     assert check_topology(changed(lambda d: [flow.update(connectors=names) for flow in d["flows"]]), "x")
     problems = problems_of(changed(lambda d: [flow.update(connectors=names, connect="one") for flow in d["flows"]]))
     assert len(problems) == 2 and "flows[0].connectors.source" in problems[1]
+
+
+def test_a_flow_may_have_several_source_connectors_and_checkpoints_elsewhere() -> None:
+    """The single form means the same as a list of one, on the flow's own worker."""
+    split = {"source": ["a", "b", "c"], "checkpoint": {"connect": "connect_other", "name": "x"}}
+    topology = check_topology(changed(lambda d: d["flows"][0].update(connectors=split)), "x")
+    flow, single = topology.flow("primary", "standby"), topology.flow("standby", "primary")
+    assert flow.connectors.names == ("a", "b", "c", "x") and flow.workers == ("connect_standby", "connect_other")
+    assert flow.connectors.by_kind == {"source": "a, b, c", "checkpoint": "x"}
+    assert single.connectors.names == ("standby-to-primary-source", "standby-to-primary-checkpoint")
+    assert single.workers == ("connect_primary",)
+    listed = {"source": ["standby-to-primary-source"], "checkpoint": {"name": "standby-to-primary-checkpoint"}}
+    same = check_topology(changed(lambda d: d["flows"][1].update(connectors=listed)), "x")
+    assert same.flow("standby", "primary").connectors.names == single.connectors.names
 
 
 def test_dedicated_mode_has_a_stop_hook_and_no_worker() -> None:
