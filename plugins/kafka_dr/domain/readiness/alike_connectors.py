@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from kafka_dr.domain.readiness.blocker import Blocker
+from kafka_dr.domain.mirror_maker.patterns import PATTERN_KEYS
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.observation import Observation
 
 _LOCATION = "offset-syncs.topic.location"
@@ -20,6 +23,26 @@ def topics_mirrored_once(o: Observation) -> Iterator[Blocker]:
                 f"the topic filters of {' and '.join(connectors)} select {topic}, which exists on {flow.source}",
                 "Correct `topics` or `topics.exclude` of these connectors, so that only one mirrors the topic: its"
                 " records are copied once by each of them.",
+            )
+
+
+def stated_topics_agree(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker if the topology's topic filter selects other topics than several source connectors together.
+
+    The filter of a lone source connector is compared with the topology's by `stated_settings_agree`.
+    """
+    for flow, topics in [(f, c.topics) for f, c in ((o.flow, o.source), (o.reverse, o.target)) if f is not None]:
+        if len(flow.source_connectors) < 2 or not any(PATTERN_KEYS.get(key) == "topic" for key in flow.stated):
+            continue
+        stated = replace(flow.mirrors, configs={"topology": flow.stated})
+        differing = sorted(topic for topic in topics if stated.selects(topic) != flow.mirrors.selects(topic))
+        if differing:
+            yield Blocker(
+                "stated_topics_agree",
+                f"The topology's topic filter of {flow.source}->{flow.target} and its connectors' filters differ",
+                f"topics on {flow.source} that one selects and the other does not: {first_few(differing, MOST_LISTED)}",
+                "Correct `topics` or `topics.exclude` under `mirror_maker` of the flow in the topology, so that it"
+                " selects what the source connectors mirror together, or remove it there.",
             )
 
 

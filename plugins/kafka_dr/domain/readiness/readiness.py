@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from kafka_dr.domain.fencing.fence import ANONYMOUS, FenceScope, client_principals
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.readiness.alike_connectors import connectors_agree, topics_mirrored_once
+from kafka_dr.domain.readiness.alike_connectors import connectors_agree, stated_topics_agree, topics_mirrored_once
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
 from kafka_dr.domain.readiness.connect_checks import stated_settings_agree, versions_suffice
@@ -317,6 +317,7 @@ CHECKS: tuple[Check, ...] = (
     versions_suffice,
     naming_agrees,
     stated_settings_agree,
+    stated_topics_agree,
     topics_mirrored_once,
     connectors_agree,
     records_unchanged,

@@ -55,7 +55,7 @@ class DedicatedMirrorMaker:
         """Return False: offsets in MirrorMaker 2's offsets topic are only read."""
         return False
 
-    def connectors(self) -> list[str]:
+    def connectors(self, timeout: float = 30.0) -> list[str]:
         """Return the names of source and checkpoint connector, as the topology states them, sorted."""
         return sorted(self._connectors)
 

@@ -65,8 +65,8 @@ class FlowConnectors:
         return FlowFilter(configs, self._naming, self._flow.target, self.worker(timeout).version)
 
     def status(self, name: str, timeout: float = _READ_SECONDS) -> ConnectorStatus:
-        """Return the state of one connector and of its tasks."""
-        return self._host[name].status(name, timeout=timeout)
+        """Return the state of one connector and of its tasks; in dedicated mode `source->target` is a name, too."""
+        return self._host.get(name, self.workers[0][0]).status(name, timeout=timeout)
 
     def not_stopped(self, timeout: float = _READ_SECONDS) -> list[ConnectorStatus]:
         """Return the states of the source connectors that exist and are not STOPPED without tasks."""

@@ -343,12 +343,15 @@ def test_a_worker_that_is_down_is_no_view(site: Any, beats: list[Any], monkeypat
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_heartbeats_are_those_that_came_from_the_source(there: bool) -> None:
-    """The mirrored topic, under its name on the target, and its newest records' own times."""
+@pytest.mark.parametrize("copies", [1, 3])
+def test_heartbeats_are_those_that_came_from_the_source(there: bool, copies: int) -> None:
+    """The mirrored topic, under its name on the target, and its newest records' own times; of copies by several
+    connectors each once.
+    """
     topic = TopicPartition("east.heartbeats", 0)
     records = tuple(
         Record(*topic, n, 5, False, *encode_heartbeat(Heartbeat("west", "east", at)), ())
-        for n, at in enumerate((2_000, 1_000))
+        for n, at in enumerate([*[2_000] * copies, *[1_000] * copies])
     )
     asked: list[Any] = []
     target = SimpleNamespace(
@@ -361,7 +364,7 @@ def test_heartbeats_are_those_that_came_from_the_source(there: bool) -> None:
     )
     procedure = SimpleNamespace(
         naming=naming_of(NamingSpec(policy="identity"), ("east", "west")),
-        flow=SimpleNamespace(source="east"),
+        flow=SimpleNamespace(source="east", connectors=SimpleNamespace(source=("s",) * copies)),
         request=SimpleNamespace(target="west"),
         systems=SimpleNamespace(target=target, reader=lambda alias: reader),
     )

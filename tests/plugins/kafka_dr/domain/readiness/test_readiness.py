@@ -208,7 +208,10 @@ CLOSED = {
         seen(reverse=replace(with_connector(flow(*BACK), "STOPPED"), worker=WorkerView("3.5.2", "id-primary", False))),
         "versions_suffice",
     ),
-    "old Connect": (seen(flow=replace(flow(), worker=WorkerView("7.5.1-ccs", "id-standby", False))), "versions_suffice"),
+    "old Connect": (
+        seen(flow=replace(flow(), worker=WorkerView("7.5.1-ccs", "id-standby", False))),
+        "versions_suffice",
+    ),
     "a version that does not say what is internal": (
         with_internal_topic("7.5.1"),
         "versions_suffice",
@@ -237,6 +240,10 @@ CLOSED = {
     "two connectors of the reverse flow, one topic": (
         seen(reverse=replace(flow(*BACK, "STOPPED"), mirrors=split("orders", "ord.*").mirrors)),
         "topics_mirrored_once",
+    ),
+    "topology and two connectors: topics": (
+        seen(flow=replace(split("orders.*", "pays"), stated={"topics": "pays"})),
+        "stated_topics_agree",
     ),
     "connectors read differently": (
         seen(flow=split("orders", "pays", source__consumer__isolation__level="read_committed")),
@@ -371,6 +378,9 @@ OPEN = {
     ),
     "no reverse flow": seen(reverse=None),
     "topics split between two connectors": seen(flow=split("orders", "pays")),
+    "a topology that states the topics of both": seen(
+        flow=replace(split("orders", "pays"), stated={"topics": "orders, pays"})
+    ),
     "heartbeats, which every connector mirrors": seen(
         flow=split("orders", "pays"),
         source=cluster("primary", topics={"orders": TopicView("t-1", 2), "heartbeats": TopicView("h", 1)}),
