@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.acl_fence import probe_answers, refused_by_rights
 from kafka_dr.actions.fencing.hook_fence import refuse_lifted_hook
-from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.fencing.rules import find_on_every_broker, rules_with, source_rules
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.actions.groups.at_rest import still_held
 from kafka_dr.actions.groups.selected import group_views, held_in_scope
@@ -24,6 +24,7 @@ from kafka_dr.actions.scope.plan_scope import (
     topics_with_positions,
 )
 from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.observation import GroupView
@@ -69,12 +70,7 @@ def source_still_fenced(procedure: Run) -> None:
             broker did not refuse the probe's write with an authorization error.
     """
     refuse_lifted_hook(procedure)
-    rules, exempt = source_rules(procedure), procedure.exempt(procedure.request.source)
-    scopes = [FenceScope.writes(topics_of(procedure))] if rules.authorizer else []
-    if rules.authorizer and procedure.progress.done(ConsumersDrained) is not None:
-        scopes.append(FenceScope.group_reads(fenced_groups(procedure)))
-    still_open = [principal for scope in scopes for principal in still_allowed(rules, scope, exempt)]
-    if still_open:
+    if source_rules(procedure).authorizer and (still_open := _rights_left(procedure)):
         raise FenceNotProven(
             "The fence on the source no longer covers all clients",
             f"rights on {procedure.request.source}: {first_few(still_open)}",
@@ -93,6 +89,20 @@ def source_still_fenced(procedure: Run) -> None:
             f" program removed the DENY entry of the topic __switchback_probe from {procedure.request.source}; if a"
             " broker gave another error, correct that error. Then start a new run.",
         )
+
+
+def _rights_left(procedure: Run) -> list[str]:
+    """Return rights that the fence denies and a client has, by the ACL entries of any live broker, as text."""
+    source, exempt = procedure.request.source, procedure.exempt(procedure.request.source)
+    scopes = [FenceScope.writes(topics_of(procedure))]
+    if procedure.progress.done(ConsumersDrained) is not None:
+        scopes.append(FenceScope.group_reads(fenced_groups(procedure)))
+
+    def rights_left(entries: frozenset[AclEntry]) -> list[str]:
+        rules = rules_with(procedure, source, entries)
+        return [right for scope in scopes for right in still_allowed(rules, scope, exempt)]
+
+    return find_on_every_broker(procedure, procedure.systems.source_acls, rights_left)
 
 
 def source_ends_are_cut_off(procedure: Run) -> None:

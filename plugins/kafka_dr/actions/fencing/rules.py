@@ -73,19 +73,36 @@ def wait_for_every_broker(
         problems_with: returns what is wrong with a broker's ACL entries; [] if nothing is.
     """
     ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
-    while problems := _problems_by_broker(acls, problems_with):
-        if time.monotonic() >= ends_at:
-            return problems
+    while True:
+        problems, silent = _problems_by_broker(acls, problems_with)
+        if not (problems or silent) or time.monotonic() >= ends_at:
+            return problems + silent
         time.sleep(READ_AGAIN_SECONDS)
-    return []
 
 
-def _problems_by_broker(acls: ClusterAcls, problems_with: Callable[[frozenset[AclEntry]], list[str]]) -> list[str]:
+def find_on_every_broker(
+    procedure: Run, acls: ClusterAcls, problems_with: Callable[[frozenset[AclEntry]], list[str]]
+) -> list[str]:
+    """Return what is wrong with the ACL entries of live brokers now, as text; wait only for brokers' answers.
+
+    For parameters and for brokers that do not answer within `fence_seconds` see `wait_for_every_broker`.
+    """
+    ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
+    while True:
+        problems, silent = _problems_by_broker(acls, problems_with)
+        if problems or not silent or time.monotonic() >= ends_at:
+            return problems + silent
+        time.sleep(READ_AGAIN_SECONDS)
+
+
+def _problems_by_broker(
+    acls: ClusterAcls, problems_with: Callable[[frozenset[AclEntry]], list[str]]
+) -> tuple[list[str], list[str]]:
+    """Return what is wrong with the entries of brokers that answer, and which brokers do not answer, as text."""
     applied = acls.entries_by_broker()
     # Nearly always all brokers have the same entries, whose evaluation then takes one pass.
     by_entries = {entries: problems_with(entries) for entries in applied.values() if isinstance(entries, frozenset)}
-    return [
-        f"broker {broker}: {problem}"
-        for broker, entries in applied.items()
-        for problem in ([entries.seen] if isinstance(entries, KafkaUnavailable) else by_entries[entries])
-    ]
+    return (
+        [f"broker {b}: {p}" for b, known in applied.items() if isinstance(known, frozenset) for p in by_entries[known]],
+        [f"broker {b}: {known.seen}" for b, known in applied.items() if isinstance(known, KafkaUnavailable)],
+    )
