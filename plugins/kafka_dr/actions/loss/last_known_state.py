@@ -15,7 +15,7 @@ from kafka_dr.actions.scope.internal_topics import checkpoints_with_origin, sync
 from kafka_dr.actions.scope.position_frames import TYPES
 from kafka_dr.config.topology import Recorder
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.mirror_maker.patterns import topic_filter_of
+from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.archive import Archive
@@ -261,12 +261,11 @@ def selected_topics(procedure: Run, target_topics: Mapping[str, TopicInfo]) -> s
     """
     flow, naming = procedure.flow, procedure.naming
     try:
-        selects = procedure.mirror_maker(flow).topic_filter(timeout=_CONNECT_SECONDS).selects
+        mirrors = procedure.mirror_maker(flow).topic_filter(timeout=_CONNECT_SECONDS)
     except (SystemUnavailable, BadInput):
-        if not flow.mirror_maker:
-            return set()
-        selects = topic_filter_of(flow.mirror_maker, naming, flow.target).selects
-    return {name for name in target_topics if naming.remote(flow.source, name) == name and selects(name)}
+        mirrors = FlowFilter({"": flow.mirror_maker}, naming, flow.target)
+    same_name = [name for name in target_topics if naming.remote(flow.source, name) == name]
+    return {name for name in same_name if any(mirrors.configs.values()) and mirrors.selects(name)}
 
 
 def topics_of_flow(

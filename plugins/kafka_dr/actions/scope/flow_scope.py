@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
-from kafka_dr.domain.mirror_maker.patterns import TopicFilter, topic_filter_of
 from kafka_dr.errors import BadInput, ConnectUnavailable
 from kafka_dr.procedure.run import Run
 
@@ -21,18 +20,18 @@ def scope_now(procedure: Run, topics: Iterable[str], **timeout: float) -> dict[s
     return scope_of(procedure, topics, procedure.mirror_maker(procedure.flow).topic_filter(**timeout))
 
 
-def scope_of(procedure: Run, topics: Iterable[str], mirrored: FlowFilter | TopicFilter) -> dict[str, str]:
+def scope_of(procedure: Run, topics: Iterable[str], mirrors: FlowFilter) -> dict[str, str]:
     """Return source topic that the flow replicates -> its name on the target; without topics of heartbeats.
 
     Args:
         topics: topics of the source to choose from.
-        mirrored: selects the topics that the flow mirrors.
+        mirrors: selects the topics that the flow mirrors.
     """
     naming, flow = procedure.naming, procedure.flow
     return {
         topic: naming.remote(flow.source, topic)
         for topic in sorted(topics)
-        if mirrored.selects(topic) and not naming.is_heartbeats(topic)
+        if mirrors.selects(topic) and not naming.is_heartbeats(topic)
     }
 
 
@@ -96,4 +95,5 @@ def mirrored_of(procedure: Run, topics: Iterable[str]) -> set[str]:
     try:
         return set(scope_now(procedure, topics, timeout=_CONFIG_SECONDS))
     except (BadInput, ConnectUnavailable):
-        return set(scope_of(procedure, topics, topic_filter_of(flow.mirror_maker, procedure.naming, flow.target)))
+        stated = FlowFilter({"": flow.mirror_maker}, procedure.naming, flow.target)
+        return set(scope_of(procedure, topics, stated))

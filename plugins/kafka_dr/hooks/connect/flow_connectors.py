@@ -40,7 +40,6 @@ class FlowConnectors:
         self.workers: list[tuple[MirrorMaker, tuple[str, ...]]] = [(worker, self.names)]
         if checkpoint_worker is not None:
             self.workers = [(worker, self.sources), (checkpoint_worker, (self.checkpoint,))]
-        self._host = {name: host for host, names in self.workers for name in names}
 
     def worker(self, timeout: float = _READ_SECONDS) -> ConnectWorker:
         """Return version and Kafka cluster id of the worker that runs the source connectors."""
@@ -53,7 +52,7 @@ class FlowConnectors:
 
     def config(self, name: str, timeout: float = _READ_SECONDS) -> dict[str, str]:
         """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
-        return self._host[name].config(name, timeout=timeout)
+        return self._host(name).config(name, timeout=timeout)
 
     def source_config(self, timeout: float = _READ_SECONDS) -> dict[str, str]:
         """Return the first source connector's configuration, for settings that are the same in all of them."""
@@ -65,8 +64,8 @@ class FlowConnectors:
         return FlowFilter(configs, self._naming, self._flow.target, self.worker(timeout).version)
 
     def status(self, name: str, timeout: float = _READ_SECONDS) -> ConnectorStatus:
-        """Return the state of one connector and of its tasks; in dedicated mode `source->target` is a name, too."""
-        return self._host.get(name, self.workers[0][0]).status(name, timeout=timeout)
+        """Return the state of one connector and of its tasks."""
+        return self._host(name).status(name, timeout=timeout)
 
     def not_stopped(self, timeout: float = _READ_SECONDS) -> list[ConnectorStatus]:
         """Return the states of the source connectors that exist and are not STOPPED without tasks."""
@@ -76,7 +75,7 @@ class FlowConnectors:
 
     def stop(self, name: str, deadline: float) -> ConnectorStatus:
         """Stop a connector, and return its state once it is STOPPED without tasks; else raise DeadlinePassed."""
-        return self._host[name].stop(name, deadline=deadline)
+        return self._host(name).stop(name, deadline=deadline)
 
     def stop_sources(self, deadline: float) -> None:
         """Stop all source connectors at once; return once all are STOPPED without tasks; else raise DeadlinePassed."""
@@ -85,11 +84,11 @@ class FlowConnectors:
 
     def resume(self, name: str, deadline: float, needs_tasks: bool = True) -> ConnectorStatus:
         """Resume a connector, and return its state once connector and tasks are RUNNING; see `MirrorMaker.resume`."""
-        return self._host[name].resume(name, deadline=deadline, needs_tasks=needs_tasks)
+        return self._host(name).resume(name, deadline=deadline, needs_tasks=needs_tasks)
 
     def offsets(self, timeout: float = _OFFSET_SECONDS) -> ConnectorOffsets:
         """Return the flow's last replicated offsets, each from the connector that mirrors the partition's topic."""
-        return self._joined({name: self._host[name].offsets(name, timeout=timeout) for name in self.sources}, timeout)
+        return self._joined({name: self._host(name).offsets(name, timeout=timeout) for name in self.sources}, timeout)
 
     def change_offsets(
         self, last_replicated: Mapping[TopicPartition, int | None], hold: Callable[[], object]
@@ -107,7 +106,7 @@ class FlowConnectors:
         stored: dict[str, ConnectorOffsets] = {}
         for name, share in self.shares_of(last_replicated).items():
             hold()
-            stored[name] = self._host[name].change_offsets(name, self._flow.source, share)
+            stored[name] = self._host(name).change_offsets(name, self._flow.source, share)
         return self._joined(stored)
 
     def shares_of(self, offsets: Mapping[TopicPartition, int | None]) -> dict[str, dict[TopicPartition, int | None]]:
@@ -117,6 +116,10 @@ class FlowConnectors:
         owners = self.topic_filter().connectors_of
         hosts = {topic: owners(topic) for topic in {tp.topic for tp in offsets}}
         return {name: {tp: last for tp, last in offsets.items() if name in hosts[tp.topic]} for name in self.sources}
+
+    def _host(self, name: str) -> MirrorMaker:
+        """Return the client of the worker that runs a connector; in dedicated mode `source->target` is a name, too."""
+        return self.workers[-1 if name == self.checkpoint else 0][0]
 
     def _joined(self, stored: Mapping[str, ConnectorOffsets], timeout: float = _READ_SECONDS) -> ConnectorOffsets:
         """Return the offsets of all source connectors as those of one flow.

@@ -40,11 +40,11 @@ def test_where_the_flows_worker_does_not_answer_nobody_knows(bench: Any, monkeyp
     """It is no reason not to look for stranded records."""
     way = way_of(bench)
     monkeypatch.setattr(
-        way.worker, "offsets", lambda _: (_ for _ in ()).throw(ConnectUnavailable("down", "refused", "look"))
+        way.worker, "offsets", lambda *_, **__: (one for one in ()).throw(ConnectUnavailable("down", "refused", "look"))
     )
     assert copy_sizes(way.procedure, way.failover) == {"records_to_copy": None}
     monkeypatch.setattr(
-        way.worker, "config", lambda _: (_ for _ in ()).throw(ConnectUnavailable("down", "refused", "look"))
+        way.worker, "config", lambda *_, **__: (one for one in ()).throw(ConnectUnavailable("down", "refused", "look"))
     )
     assert copy_sizes(way.procedure, way.failover) == {"records_to_copy": None}
 
@@ -55,7 +55,7 @@ def test_where_the_flows_worker_does_not_answer_nobody_knows_bytes_either(
     """Which topics it fills its connector says."""
     way = way_of(bench, mode="recreate")
     monkeypatch.setattr(
-        way.worker, "config", lambda _: (_ for _ in ()).throw(ConnectUnavailable("down", "refused", "look"))
+        way.worker, "config", lambda *_, **__: (one for one in ()).throw(ConnectUnavailable("down", "refused", "look"))
     )
     told = copy_sizes(way.procedure, way.failover)
     assert told["records_to_copy"] is told["bytes_to_copy"] is None and "refused" in told["bytes_unknown"]
