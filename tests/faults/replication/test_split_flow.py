@@ -181,6 +181,22 @@ def test_a_lost_source(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
         assert_runs(lab, HOME, AWAY)
 
 
+def test_a_return_resumes_all(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """Every connector was STOPPED, on both workers; the rollback resumes each, and the next run completes."""
+    lab = Lab(fresh_lab("identity", airflow=False))
+    split_flows(lab)
+    with stepped_trips(lab.root, tmp_path, SEED, RATE, recorded=False, scale=0.05, groups=6) as trips:
+        run = trips.procedure("planned_failover")
+        assert trips.driver.forward(run, until="stop_mirror_maker"), run.texts
+        assert set(seen(lab).values()) == {"STOPPED"}
+        trips.driver.step(run, "return_to_source")
+        trips.driver.step(run, "close_procedure")
+        evidence = trips.driver.evidence(run)
+        assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
+        assert_runs(lab, HOME, AWAY)
+        passed(trips.leave(Leaving(more=10)))
+
+
 def test_overlapping_connectors_are_refused(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
     """Two connectors select one topic: refused by name, with rights and connectors as they were."""
     lab = Lab(fresh_lab("identity", airflow=False))

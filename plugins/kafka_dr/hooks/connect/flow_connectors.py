@@ -1,4 +1,4 @@
-"""The connectors of one flow as a whole: several source connectors share its topics, in one Connect worker or two."""
+"""The connectors of one flow as a whole; several source connectors may share its topics."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.manual.acl_commands import acl_commands, entry_of
 from kafka_dr.domain.manual.commands import forward_commands
 from kafka_dr.domain.manual.context import ConnectorCommands, ManualContext, ManualStep, ToolAccess
-from kafka_dr.domain.manual.files import offset_lines, partition_patterns, position_files, seeds_json
+from kafka_dr.domain.manual.files import offset_lines, partition_patterns, position_files, seed_files, seeds_json
 from kafka_dr.domain.manual.rollback import rollback_commands
 from kafka_dr.domain.manual.script import shell_script
 from kafka_dr.errors import BadInput
@@ -132,6 +132,27 @@ def test_onwards_says_what_is_done_and_what_remains() -> None:
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
     assert text.index("diff cut_off.txt") < text.index("mark opening")
     assert text.index("diff boundary.txt") < text.index("mark opening")
+
+
+def test_several_source_connectors_are_each_stopped_and_seeded() -> None:
+    """Each seeded from a file of its own; the checkpoint connector is asked on its own worker."""
+    flow = ConnectorCommands("http://c", False, "east", ("low", "high"), "e.c", ("http://k", True))
+    reverse = ConnectorCommands("http://r", True, "west", ("w.low", "w.high", "w.none"), "w.c")
+    seeds = {"w.low": {TopicPartition("orders", 0): 6}, "w.high": {TopicPartition("pays", 0): None}, "w.none": {}}
+    made = hand(flow=flow, reverse=reverse, seeds=seeds, done=frozenset(), stopped=flow.names, start_reverse=True)
+    text = commands(forward_commands(replace(made, done=frozenset(BEFORE))))
+    for n, connector in enumerate(("w.low", "w.high"), 1):
+        assert f"--data @reverse_offsets-{n}.json http://r/connectors/{connector}/offsets" in text
+    assert "w.none/offsets" not in text
+    assert [text.index(f"http://c/connectors/{name}/status | grep") for name in flow.sources], "none may copy back"
+    assert text.index("http://r/connectors/w.none/resume") < text.index("http://r/connectors/w.c/resume")
+    assert [name for name, _, _ in seed_files("west", seeds)] == ["reverse_offsets-1.json", "reverse_offsets-2.json"]
+    (back,) = rollback_commands(made)
+    stopped = [f"http://r/connectors/{name}/status | grep -q" for name in reverse.sources]
+    resumed = ["http://c/connectors/low/resume", "http://c/connectors/high/resume", "http://k/connectors/e.c/resume"]
+    text = commands([back])
+    order = [text.index(part) for part in (*stopped, *resumed)]
+    assert order == sorted(order) and '-u "$CONNECT_USER" -X PUT http://k' in text
 
 
 def test_onwards_ends_where_no_shell_can_go_on() -> None:

@@ -201,6 +201,23 @@ def test_a_flow_in_dedicated_mode_is_refused_before_anything_is_touched(make_ben
     assert way.primary.acls == acls
 
 
+def test_connectors_that_mirror_a_topic_twice_are_refused_before_anything_is_touched(make_bench: Any) -> None:
+    """The flow back would copy its records once by each; topic and connectors are named."""
+    names = {"source": "p.source", "checkpoint": "p.checkpoint"}, {"source": ["s.low", "s.high"], "checkpoint": "s.c"}
+    ways = (("primary", "standby"), ("standby", "primary"))
+    flows = [
+        {"source": s, "target": t, "connect": f"connect_{t}", "connectors": of_flow}
+        for (s, t), of_flow in zip(ways, names, strict=True)
+    ]
+    way = WayBack(make_bench(flows=flows))
+    acls = set(way.primary.acls)
+    with pytest.raises(
+        AirflowFailException, match="Several source connectors of standby->primary mirror orders.*s.low"
+    ):
+        fence(way)
+    assert way.primary.acls == acls
+
+
 def test_topics_of_both_clusters_are_fenced(way: WayBack) -> None:
     """Also those that were born on the new primary: their names are known before they are made."""
     way.primary.acls = {GRANT}
