@@ -12,7 +12,7 @@ from kafka_dr.actions.history.moves import target_opened_before
 from kafka_dr.actions.replication.reverse import refuse_loop
 from kafka_dr.actions.replication.stop import parts_of
 from kafka_dr.actions.scope.flow_scope import remote_partitions
-from kafka_dr.actions.scope.plan_scope import boundary_moved, partitions_of_plan
+from kafka_dr.actions.scope.plan_scope import boundary_moved, partitions_of_plan, topics_of
 from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
@@ -192,14 +192,11 @@ def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list
         return []
     refuse_loop(procedure)
     worker = procedure.mirror_maker(procedure.flow)
+    # No task has a checkpoint connector without groups, and a source connector without topics, or whose source is away.
+    needing_tasks = () if procedure.progress.without_source else worker.connectors_with(topics_of(procedure))
     for name in names:
         procedure.authority.hold()
-        # A checkpoint connector without groups has no tasks; nor has a source connector whose source does not answer.
-        worker.resume(
-            name,
-            deadline=seconds,
-            needs_tasks=name in worker.sources and not procedure.progress.without_source,
-        )
+        worker.resume(name, deadline=seconds, needs_tasks=name in needing_tasks)
     return names
 
 

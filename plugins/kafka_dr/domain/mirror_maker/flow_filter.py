@@ -47,6 +47,14 @@ class FlowFilter:
             return tuple(self.configs)
         return tuple(name for name, one in self._filters.items() if one.selects(topic)) or tuple(self.configs)
 
+    def connectors_with(self, topics: Iterable[str]) -> frozenset[str]:
+        """Return the source connectors that mirror one of the flow's topics; the others have no tasks, and need none.
+
+        Args:
+            topics: topics that the flow mirrors.
+        """
+        return frozenset(name for topic in topics for name in self.connectors_of(topic))
+
     def mirrored_twice(self, topics: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Return topic -> source connectors, for topics that several connectors mirror; not for heartbeats."""
         if len(self.configs) == 1:

@@ -48,6 +48,7 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
             "the Connect worker has no connector of the name that the topology states",
             "Correct the connector's name under `connectors` of the flow in the topology, or create the connector.",
         )
+    needing_tasks = o.flow.mirrors.connectors_with(o.scope)
     for connector in o.flow.connectors:
         if connector.settling:
             yield Blocker(
@@ -56,7 +57,7 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
                 _state_of(connector),
                 "Find out from the workers' logs why the workers rebalance. Start a new run when the connector runs.",
             )
-        elif not connector.runs or (connector in o.flow.source_connectors and not connector.tasks):
+        elif not connector.runs or (connector.name in needing_tasks and not connector.tasks):
             yield Blocker(
                 "connectors_run",
                 f"Connector {connector.name} does not run",

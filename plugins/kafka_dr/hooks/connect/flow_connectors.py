@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -85,6 +85,10 @@ class FlowConnectors:
     def resume(self, name: str, deadline: float, needs_tasks: bool = True) -> ConnectorStatus:
         """Resume a connector, and return its state once connector and tasks are RUNNING; see `MirrorMaker.resume`."""
         return self._host(name).resume(name, deadline=deadline, needs_tasks=needs_tasks)
+
+    def connectors_with(self, topics: Iterable[str]) -> frozenset[str]:
+        """Return the source connectors that mirror one of these topics of the flow; a lone one is not asked."""
+        return frozenset(self.sources) if len(self.sources) == 1 else self.topic_filter().connectors_with(topics)
 
     def offsets(self, timeout: float = _OFFSET_SECONDS) -> ConnectorOffsets:
         """Return the flow's last replicated offsets, each from the connector that mirrors the partition's topic."""

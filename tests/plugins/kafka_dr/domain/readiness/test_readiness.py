@@ -126,6 +126,12 @@ def seen(**changes: Any) -> Observation:
     return replace(healthy, **changes)
 
 
+def with_idle(healthy: FlowView, name: str) -> FlowView:
+    """The same flow, in which this source connector has no task."""
+    views = tuple(replace(view, tasks={}) if view.name == name else view for view in healthy.source_connectors)
+    return replace(healthy, source_connectors=views)
+
+
 def with_connector(healthy: FlowView, state: str, *tasks: str) -> FlowView:
     """The same flow whose source connector and its tasks are in other states."""
     connector = replace(healthy.source_connectors[0], state=state, tasks=dict(enumerate(tasks)))
@@ -235,6 +241,10 @@ CLOSED = {
     "old Connect of the checkpoint connector": (
         seen(flow=replace(flow(), checkpoint_worker=WorkerView("3.5.2", "id-standby", False))),
         "versions_suffice",
+    ),
+    "one of two connectors has no task": (
+        seen(flow=with_idle(split("orders", "pays"), "s0")),
+        "connectors_run",
     ),
     "two connectors, one topic": (seen(flow=split("orders", "ord.*")), "topics_mirrored_once"),
     "two connectors of the reverse flow, one topic": (
@@ -377,6 +387,7 @@ OPEN = {
         reverse=replace(flow(*BACK, replication__policy__class=None), checkpoint_connector=None),
     ),
     "no reverse flow": seen(reverse=None),
+    "a connector without topics, and so without tasks": seen(flow=with_idle(split("orders", "pays"), "s1")),
     "topics split between two connectors": seen(flow=split("orders", "pays")),
     "a topology that states the topics of both": seen(
         flow=replace(split("orders", "pays"), stated={"topics": "orders, pays"})
