@@ -61,6 +61,9 @@ class LoadWorker:
             "enable.idempotence": idempotent,
             # The others send each record once: a retry after a lost answer would write it twice, on the source itself.
             **({} if idempotent else {"message.send.max.retries": 0}),
+            # As an idempotent producer has it: of many small requests at once, all acknowledged by three brokers each,
+            # most time out.
+            "max.in.flight.requests.per.connection": 5,
             "linger.ms": 5,
             "batch.num.messages": 2000,
             "log_level": 3,
