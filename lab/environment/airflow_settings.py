@@ -11,7 +11,7 @@ from typing import Any
 
 from lab.environment.jvm import temporary_folder
 from lab.environment.spark_cluster import master_url
-from lab.environment.state import ALIASES, DATABASE_HOST, LOOPBACK, ROLES, Lab, LabRecord, write_private
+from lab.environment.state import ALIASES, DATABASE_HOST, LOOPBACK, ROLES, Lab, write_private
 from lab.install.jars import LAB, PROJECT
 from lab.install.spark_warm_up import spark_environment
 
@@ -75,7 +75,7 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
     return kafka | web | {
         "airflow_api": {"conn_type": "http", "host": lab.airflow_url, **login},
         "drain_app": {"conn_type": "http", "host": lab.drain_url},
-        "kafka_dr_journal": {"conn_type": "generic", "extra": {"url": _database_url(record, "journal", lab.journal)}},
+        "kafka_dr_journal": {"conn_type": "generic", "extra": {"url": record.database_url("journal", lab.journal)}},
         "spark_default": {"conn_type": "spark", "host": master_url(lab)},
     }  # fmt: skip
 
@@ -113,18 +113,10 @@ def _secrets(lab: Lab) -> dict[str, str]:
 def _database(lab: Lab) -> dict[str, str]:
     """Return the settings of Airflow's database; for PostgreSQL the same URL for both of Airflow's engines."""
     record = lab.load()
-    url = _database_url(record, "airflow", database_path(lab))
+    url = record.database_url("airflow", database_path(lab))
     if DATABASE_HOST not in record.hosts:
         return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"{url}?timeout={SQLITE_SECONDS}"}
     return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": url, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": url}
-
-
-def _database_url(record: LabRecord, name: str, file: Path) -> str:
-    """Return a database's URL: of the database `name` if the lab has PostgreSQL, else of the SQLite file `file`."""
-    if DATABASE_HOST not in record.hosts:
-        return f"sqlite:///{file}"
-    login = f"{name}:{record.passwords[f'database_{name}']}"
-    return f"postgresql+psycopg://{login}@{record.address(DATABASE_HOST)}/{name}"
 
 
 def _settings(lab: Lab) -> dict[str, str]:

@@ -86,7 +86,7 @@ def up(
     """
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
-        versions = choose_versions(lab, kafka, connect, policy or "identity", dedicated or False, profile)
+        versions = choose_versions(lab, kafka, connect, policy or "identity", dedicated or False)
         _open(lab, policy, isolation, airflow, spark_workers, dedicated, profile)
         keep_versions(lab, versions)
         progress.say(f"lab under {lab.root}, {lab.load().policy} naming")

@@ -13,7 +13,7 @@ from typing import Any
 from lab.environment.processes import ProcessTable
 from lab.environment.production import profile as production
 from lab.environment.production.certificates import LabAuthority
-from lab.environment.versions.releases import NEWEST
+from lab.environment.versions.releases import NEWEST, RELEASES
 from lab.errors import LabError
 from lab.install.jars import PROJECT
 
@@ -82,6 +82,12 @@ class LabRecord:
         """Replication factor of topics."""
         return production.REPLICAS if self.is_production else 1
 
+    def database_url(self, name: str, file: Path) -> str:
+        """Return a database's URL: of the database `name` if the lab has PostgreSQL, else of the SQLite file `file`."""
+        if DATABASE_HOST not in self.hosts:
+            return f"sqlite:///{file}"
+        return f"postgresql+psycopg://{name}:{self.passwords[f'database_{name}']}@{self.address(DATABASE_HOST)}/{name}"
+
     def kafka_of(self, alias: str) -> str:
         """Return the Kafka version of a cluster's brokers."""
         return self.kafka.get(alias, NEWEST)
@@ -89,6 +95,10 @@ class LabRecord:
     def connect_of(self, alias: str) -> str:
         """Return the Kafka version of a cluster's Connect worker, or of MirrorMaker 2 in its place."""
         return self.connect.get(alias, NEWEST)
+
+    def controller_process(self, alias: str) -> str:
+        """Return the name of the process that keeps the metadata of a cluster whose brokers keep none themselves."""
+        return f"{'zookeeper' if RELEASES[self.kafka_of(alias)].zookeeper else 'controller'}-{alias}"
 
     def runs_dedicated(self, worker: str) -> bool:
         """Whether MirrorMaker 2 runs in dedicated mode for the flow to a cluster, so that no Connect worker runs.
@@ -227,7 +237,8 @@ class Lab:
             "routing": str(self.routing),
             "drain_url": self.drain_url,
             "airflow_env": str(self.airflow_env),
-            "journal": str(self.journal),
+            # In the profile `small` a path, as ever; a URL has no path to give.
+            "journal": record.database_url("journal", self.journal).removeprefix("sqlite:///"),
             "logs": str(self.logs),
             "policy": record.policy,
             "isolation": record.isolation,
@@ -250,7 +261,7 @@ class Lab:
         workers = zip(self.connect_urls(alias), production.WORKERS, strict=True)
         return {
             "brokers": {str(node): pid(f"broker-{member_name(alias, node)}") for node in production.BROKERS},
-            "controllers": {str(production.CONTROLLER): pid(f"controller-{alias}")},
+            "controllers": {str(production.CONTROLLER): pid(self.load().controller_process(alias))},
             "workers": {url: pid(f"connect-{member_name(alias, number)}") for url, number in workers},
             "postgres": pid(production.POSTGRES),
         }

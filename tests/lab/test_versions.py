@@ -14,7 +14,7 @@ from lab.environment.connect import connector_config
 from lab.environment.state import Lab
 from lab.environment.versions.choices import choose_versions, keep_versions
 from lab.environment.versions.releases import BROKERS, CONNECT, NEWEST, RELEASES, versions_of
-from lab.environment.versions.zookeeper import with_zookeeper
+from lab.environment.versions.zookeeper import start_zookeeper, with_zookeeper
 from lab.errors import LabError
 from lab.install.jars import jar_digests, list_of_version
 
@@ -48,8 +48,9 @@ REFUSED = {
     "a version of brokers only": (["--connect", "standby=3.4.1"], "Connect and MirrorMaker 2 of version '3.4.1'"),
     "no version": (["--kafka", "primary"], "ALIAS=VERSION"),
     "a cluster twice": (["--kafka", "primary=3.4.1", "--kafka", "primary=3.7.2"], "each cluster once"),
-    "a profile that has no other version": (["--profile", "production", "--kafka", "primary=3.7.2"], "4.3.1 only"),
+    "a version of none, in production": (["--kafka", "primary=3.5.1", "--profile", "production"], "version '3.5.1'"),
     "a naming that did not exist": (["--connect", "standby=2.8.2"], "2.8.2 has no identity naming"),
+    "that naming, in production": (["--connect", "primary=2.8.2", "--profile", "production"], "no identity naming"),
 }
 
 
@@ -106,3 +107,13 @@ def test_settings_have_the_names_of_their_version(lab: Lab) -> None:
     assert newest["source.admin.request.timeout.ms"] == old["admin.request.timeout.ms"]
     assert not [key for key in old if key.startswith(("source.consumer.", "source.admin."))]
     assert {key for key in newest if key.startswith("source.cluster.")} <= set(old)
+
+
+def test_a_zookeeper_that_still_reads_its_log_is_waited_for(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers, but knows no broker's registration yet: a broker started now would end at once."""
+    answers = ["This ZooKeeper instance is not currently serving requests", "ephemeral nodes dump:\n"]
+    monkeypatch.setattr("lab.environment.versions.zookeeper.ask_zookeeper", lambda *_: answers.pop(0))
+    monkeypatch.setattr(type(lab.processes), "pid", lambda *_: 7)
+    monkeypatch.setattr(type(lab), "once", lambda *_: None)
+    start_zookeeper(lab, "primary")
+    assert answers == []

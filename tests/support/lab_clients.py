@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -41,6 +42,17 @@ def refusals(lab: Lab, alias: str, topic: str, **settings: object) -> list[str]:
     )
     producer.flush(30)
     return [name for name in seen if name]
+
+
+def takes_only_tls(port: int) -> bool:
+    """Whether a port answers neither Kafka's ApiVersions request nor an HTTP request, but with a TLS alert at most."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
+        plain.settimeout(10)
+        plain.sendall(bytes.fromhex("00000013001200000000000100096b6166") + b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        try:
+            return plain.recv(100)[:1] in (b"", b"\x15")
+        except ConnectionResetError:
+            return True
 
 
 def new_topic(lab: Lab, alias: str, partitions: int = 3) -> str:

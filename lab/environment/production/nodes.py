@@ -1,5 +1,7 @@
 """Configure, format and start a site's three brokers and its KRaft controller, each a process of its own.
 
+Brokers older than 3.5 have a ZooKeeper in place of the controller (`versions/zookeeper.py`).
+
 Brokers, controller and the clients with certificates prove who they are by certificates of the lab's CA; other clients
 log in by SCRAM, over TLS. No listener takes a connection without TLS.
 """
@@ -13,7 +15,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AclBinding, AdminClient
 
-from lab.environment.brokers import admin_client, common_settings, scram_login
+from lab.environment.brokers import admin_client, common_settings, release_of, scram_login
 from lab.environment.jvm import java_command, properties_text, run_to_end
 from lab.environment.production.profile import (
     BROKERS,
@@ -28,6 +30,7 @@ from lab.environment.production.profile import (
 )
 from lab.environment.progress import wait_until
 from lab.environment.state import PRINCIPALS, Lab, write_private
+from lab.environment.versions.zookeeper import await_unregistered, create_users, start_zookeeper, with_zookeeper
 from lab.errors import LabError
 
 READY_SECONDS = 600.0
@@ -39,9 +42,12 @@ BROKER_HEAP, CONTROLLER_HEAP = "384m", "160m"
 def start_nodes(lab: Lab, alias: str) -> None:
     """Start those of a site's controller and brokers that do not run; wait until all brokers are in service.
 
-    The processes start at the same time: a broker waits for its controller.
+    The processes start at the same time: a broker waits for its controller. ZooKeeper answers before they start.
     """
-    names = [f"controller-{alias}", *(f"broker-{member_name(alias, node)}" for node in BROKERS)]
+    has_zookeeper = release_of(lab, alias).zookeeper
+    names = [lab.load().controller_process(alias), *(f"broker-{member_name(alias, node)}" for node in BROKERS)]
+    if has_zookeeper:
+        start_zookeeper(lab, alias)
     for node, name in zip((CONTROLLER, *BROKERS), names, strict=True):
         if lab.processes.pid(name) is None:
             _start(lab, alias, node, name)
@@ -54,6 +60,8 @@ def start_nodes(lab: Lab, alias: str) -> None:
         still_possible=still_possible,
         pause=0.5,
     )
+    if has_zookeeper:
+        lab.once(f"users-{alias}", lambda: create_users(lab, client))
     # A broker that was killed is listed until its session has ended, and comes back without being in sync yet.
     with suppress(LabError):
         wait_until(partial(_all_in_sync, client), "replicas to be in sync", SYNC_SECONDS, pause=0.5)
@@ -65,12 +73,14 @@ def _all_in_sync(client: AdminClient) -> bool:
 
 
 def _start(lab: Lab, alias: str, node: int, name: str) -> None:
-    settings = lab.home / "arguments" / f"{name}.properties"
+    settings, version = lab.home / "arguments" / f"{name}.properties", lab.load().kafka_of(alias)
     write_private(settings, properties_text(node_properties(lab, alias, node)))
-    if not (_data_folder(lab, name) / "meta.properties").exists():
+    if release_of(lab, alias).zookeeper:
+        await_unregistered(lab, alias, node)
+    elif not (_data_folder(lab, name) / "meta.properties").exists():
         run_to_end(f"format-{name}", _format_command(lab, alias, node, name, settings))
     heap = CONTROLLER_HEAP if node == CONTROLLER else os.environ.get("SWITCHBACK_BROKER_HEAP", BROKER_HEAP)
-    command = java_command(lab, name, heap, "kafka.Kafka", str(settings))
+    command = java_command(lab, name, heap, "kafka.Kafka", str(settings), version=version)
     lab.processes.start(name, command, dict(os.environ), lab.home)
 
 
@@ -80,7 +90,8 @@ def _format_command(lab: Lab, alias: str, node: int, name: str, settings: Path) 
     # The controller's storage holds the cluster's first metadata, so also the SCRAM users.
     for user in PRINCIPALS if node == CONTROLLER else ():
         arguments += ["--add-scram", f"SCRAM-SHA-512=[name={user},password={record.passwords[user]}]"]
-    return java_command(lab, f"format-{name}", "128m", "kafka.tools.StorageTool", *arguments)
+    version = record.kafka_of(alias)
+    return java_command(lab, f"format-{name}", "128m", "kafka.tools.StorageTool", *arguments, version=version)
 
 
 def node_properties(lab: Lab, alias: str, node: int) -> dict[str, object]:
@@ -89,7 +100,7 @@ def node_properties(lab: Lab, alias: str, node: int) -> dict[str, object]:
     controller = record.address(f"controller_{alias}")
     is_controller = node == CONTROLLER
     name = f"controller-{alias}" if is_controller else f"broker-{member_name(alias, node)}"
-    return {
+    properties = {
         **common_settings(),
         **_THREE_REPLICAS,
         "node.id": node,
@@ -106,6 +117,7 @@ def node_properties(lab: Lab, alias: str, node: int) -> dict[str, object]:
         **{f"listener.name.{one}.ssl.client.auth": "required" for one in ("certificates", "controller")},
         "log.dirs": _data_folder(lab, name),
     }
+    return with_zookeeper(properties, lab, alias) if release_of(lab, alias).zookeeper else properties
 
 
 def _broker_listeners(lab: Lab, alias: str, node: int) -> dict[str, object]:

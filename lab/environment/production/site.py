@@ -12,13 +12,15 @@ from lab.environment.state import Lab
 def process_names(lab: Lab, name: str) -> list[str]:
     """Return the names of the processes that `broker-ALIAS` or `connect-ALIAS` stands for.
 
-    In the profile `production` these are all brokers of the site with its controller, or all its Connect workers.
+    In the profile `production` these are all brokers of the site with its controller (or ZooKeeper), or all its
+    Connect workers.
     """
     kind, _, alias = name.partition("-")
-    if not lab.load().is_production:
+    record = lab.load()
+    if not record.is_production:
         return [name]
     if kind == "broker":
-        return [f"controller-{alias}", *(f"broker-{member_name(alias, node)}" for node in BROKERS)]
+        return [record.controller_process(alias), *(f"broker-{member_name(alias, node)}" for node in BROKERS)]
     return [f"{kind}-{member_name(alias, number)}" for number in WORKERS]
 
 

@@ -37,7 +37,6 @@ def choose_versions(
     connect: Mapping[str, str] | None,
     policy: str,
     dedicated: bool,
-    profile: str | None = None,
 ) -> Versions:
     """Return the versions of a lab: those asked for, or those of an existing lab if none are asked for.
 
@@ -47,7 +46,6 @@ def choose_versions(
         connect: version of Connect workers and MirrorMaker 2 by cluster; None: not asked for.
         policy: naming of mirrored topics in a new lab, `identity` or `default`.
         dedicated: in a new lab MirrorMaker 2 runs in dedicated mode for primary->standby.
-        profile: `small` or `production`, in a new lab; None: `small`.
 
     Raises:
         LabError: a cluster or version does not exist, versions do not exist together with the naming or mode, or the
@@ -61,10 +59,7 @@ def choose_versions(
         return _of_existing(lab, asked)
     for alias, version in (connect or {}).items():
         _refuse_impossible(alias, version, policy, dedicated)
-    chosen = {option: _other_than_newest(choices or {}) for option, choices in asked.items()}
-    if profile == "production" and any(chosen.values()):
-        raise LabError(f"--profile production runs Kafka {NEWEST} only; leave out {KAFKA_OPTION} and {CONNECT_OPTION}")
-    return chosen
+    return {option: _other_than_newest(choices or {}) for option, choices in asked.items()}
 
 
 def keep_versions(lab: Lab, versions: Versions) -> None:

@@ -1,4 +1,8 @@
-"""ZooKeeper of a site whose brokers are older than 3.5: one server, on the port of a KRaft controller."""
+"""ZooKeeper of a site whose brokers are older than 3.5: one server, on the port of a KRaft controller.
+
+It listens on this machine only, without TLS and without a login, also in the profile `production`: only brokers connect
+to it. In that profile brokers among themselves, and clients, speak TLS.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +29,20 @@ _TICK_MS = 1000
 SESSION_SECONDS = 9
 _AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 _REQUEST_SECONDS = 5.0
+#: Stands in the answer to `dump`, but not while ZooKeeper still reads its log and knows no broker's registration.
+_SERVES = "ephemeral nodes dump"
 
 
 def start_zookeeper(lab: Lab, alias: str) -> None:
     """Start a site's ZooKeeper unless it runs; in a new lab, create the user with which brokers log in."""
-    name = f"zookeeper-{alias}"
+    name = lab.load().controller_process(alias)
     if lab.processes.pid(name) is None:
         write_private(_properties_path(lab, alias), properties_text(_properties(lab, alias)))
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         command = java_command(lab, name, "128m", main, str(_properties_path(lab, alias)), version=_version(lab, alias))
         lab.processes.start(name, command, dict(os.environ), lab.home)
     wait_until(
-        lambda: ask_zookeeper(lab, alias, "ruok") == "imok",
+        lambda: _SERVES in ask_zookeeper(lab, alias, "dump"),
         f"{name} to answer",
         READY_SECONDS,
         still_possible=lambda: lab.processes.must_live(name),
@@ -70,20 +76,20 @@ def with_zookeeper(properties: Mapping[str, object], lab: Lab, alias: str) -> di
     """Return a broker's settings for the site's ZooKeeper, made from those of a KRaft node.
 
     Args:
-        properties: settings of broker and controller; node id and listeners remain.
+        properties: settings of a broker, which may be a controller, too; node id and other listeners remain.
     """
-    remaining = {key: value for key, value in properties.items() if not key.startswith(("controller.", "process."))}
-    for key in ("listeners", "listener.security.protocol.map"):
-        entries = str(remaining[key]).split(",")
-        remaining[key] = ",".join(entry for entry in entries if not entry.startswith("CONTROLLER:"))
+    without = ("controller.", "process.", "listener.name.controller.")
+    remaining = {key: value for key, value in properties.items() if not key.startswith(without)}
+    for key, mark in (("listeners", ","), ("listener.security.protocol.map", ","), ("super.users", ";")):
+        entries = str(remaining[key]).split(mark)
+        # Nobody is ANONYMOUS: there is no controller listener.
+        remaining[key] = mark.join(one for one in entries if not one.startswith(("CONTROLLER:", "User:ANONYMOUS")))
     return remaining | {
         "broker.id": remaining.pop("node.id"),
         "zookeeper.connect": lab.load().address(f"controller_{alias}"),
         "zookeeper.session.timeout.ms": SESSION_SECONDS * 1000,
         "zookeeper.connection.timeout.ms": 60_000,
         "authorizer.class.name": _AUTHORIZER,
-        # Nobody is ANONYMOUS: there is no controller listener.
-        "super.users": "User:admin",
     }
 
 
@@ -113,7 +119,7 @@ def _properties(lab: Lab, alias: str) -> dict[str, object]:
         "tickTime": _TICK_MS,
         "maxClientCnxns": 0,
         "admin.enableServer": "false",
-        "4lw.commands.whitelist": "ruok,dump",
+        "4lw.commands.whitelist": "dump",
     }
 
 

@@ -26,7 +26,7 @@ from lab.environment.progress import wait_until
 from lab.environment.state import ALIASES, Lab
 from lab.environment.take_down import down
 from lab.rehearsal.run import run_dag
-from tests.support.lab_clients import SECONDS, client, new_topic, reader, refusals
+from tests.support.lab_clients import SECONDS, client, new_topic, reader, refusals, takes_only_tls
 from tests.support.rehearsals import keep_files
 
 GIB = 1024**3
@@ -104,16 +104,7 @@ def test_no_listener_takes_a_connection_without_tls(lab: Lab) -> None:
         assert addresses and {address.port for address in addresses} <= known
         assert {address.ip for address in addresses} <= {"127.0.0.1", "::ffff:127.0.0.1"}
     for port in known:
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
-            plain.settimeout(10)
-            # Kafka's ApiVersions request, and an HTTP request: neither is answered as such.
-            plain.sendall(bytes.fromhex("00000013001200000000000100096b6166") + b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            try:
-                answer = plain.recv(100)
-            except ConnectionResetError:
-                answer = b""
-        # A TLS alert at most.
-        assert answer[:1] in (b"", b"\x15"), (port, answer)
+        assert takes_only_tls(port), port
 
 
 def test_certificates_are_of_the_labs_ca(lab: Lab) -> None:

@@ -32,6 +32,8 @@ from lab.environment.production.supervisor import (
 from lab.environment.production.transport import create_certificates
 from lab.environment.state import Lab
 from lab.environment.topology_file import write_topology
+from lab.environment.versions.choices import keep_versions
+from lab.environment.versions.releases import NEWEST, RELEASES
 from lab.errors import LabError
 
 SIDES = ("primary", "standby")
@@ -76,6 +78,33 @@ def test_no_listener_without_tls(lab: Lab) -> None:
         assert required == ["listener.name.certificates.ssl.client.auth", "listener.name.controller.ssl.client.auth"]
 
 
+@pytest.mark.parametrize("version", [one.version for one in RELEASES.values() if one.zookeeper])
+def test_brokers_with_zookeeper_have_no_listener_without_tls_either(lab: Lab, version: str) -> None:
+    """No controller; brokers know each other by their certificates, as with a controller; the other site stays."""
+    keep_versions(lab, {"--kafka": {"primary": version}, "--connect": {}})
+    for node in BROKERS:
+        found = node_properties(lab, "primary", node)
+        assert re.findall(r"(\w+)://", str(found["listeners"])) == ["CLIENTS", "CERTIFICATES"]
+        assert found["listener.security.protocol.map"] == "CLIENTS:SASL_SSL,CERTIFICATES:SSL"
+        assert found["inter.broker.listener.name"] == "CERTIFICATES"
+        assert [key for key in found if key.endswith("ssl.client.auth")] == [
+            "listener.name.certificates.ssl.client.auth"
+        ]
+        assert found["broker.id"] == node and not [key for key in found if key.startswith(("controller.", "process."))]
+        users = str(found["super.users"]).split(";")
+        assert {"User:admin", "User:CN=broker-primary-1"} <= set(users) and "User:ANONYMOUS" not in users
+        assert found["zookeeper.connect"] == lab.load().address("controller_primary")
+    assert node_properties(lab, "standby", 1)["process.roles"] == "broker"
+    assert process_names(lab, "broker-primary")[0] == "zookeeper-primary"
+    assert process_names(lab, "broker-standby")[0] == "controller-standby"
+    status = lab.status()["clusters"]
+    assert {alias: cluster["kafka_version"] for alias, cluster in status.items()} == {
+        "primary": version,
+        "standby": NEWEST,
+    }
+    assert list(status["primary"]["pids"]["controllers"]) == ["100"]
+
+
 def test_roles_are_apart_and_addresses_differ(lab: Lab) -> None:
     """Three brokers and one controller a site, each with a node id, a folder and ports of its own."""
     found = [node_properties(lab, alias, node) for alias in SIDES for node in (*BROKERS, CONTROLLER)]
@@ -111,6 +140,7 @@ def test_small_stays_as_it_is(small: Lab) -> None:
     status = small.status()
     assert status["profile"] == "small"
     assert set(status["clusters"]["primary"]["pids"]) == {"broker", "connect"}
+    assert status["journal"] == str(small.journal)
     assert own_environment(small)["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:")
     assert not small.authority.certificate.exists()
 
@@ -170,6 +200,7 @@ def test_airflow_gets_postgresql_and_the_ca(lab: Lab) -> None:
     airflow = own_environment(lab)["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
     for name, url in (("journal", journal), ("airflow", airflow)):
         assert url.startswith(f"postgresql+psycopg://{name}:") and url.endswith(f"/{name}")
+    assert lab.status()["journal"] == journal
     assert journal.split("@")[0].rsplit(":")[-1] != airflow.split("@")[0].rsplit(":")[-1]
     for alias in SIDES:
         worker = connections[f"connect_{alias}"]
