@@ -61,7 +61,7 @@ def source_reopened(procedure: Run) -> bool:
 
 
 def source_still_fenced(procedure: Run) -> None:
-    """Refuse unless the fence on the source still holds, by ACL entries, by the fence hook, and by the probe's write.
+    """Refuse unless the source's fence still holds, by ACL entries, by the fence hook, and by the probe's write.
 
     Only the fence hook is asked if the source has no authorizer.
 
