@@ -12,6 +12,7 @@ from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
     Fact,
+    FenceHookToAsk,
     GrantsToReplace,
     Line,
     ProcedureOpened,
@@ -62,3 +63,25 @@ def standing_fence(entries: Iterable[Line], cluster: str) -> AclChange:
         adds=tuple(dict.fromkeys(acl for _, change in standing for acl in change.adds)),
         removes=tuple(dict.fromkeys(acl for _, change in standing for acl in change.removes)),
     )
+
+
+def hook_fence_stands(entries: Iterable[Line], cluster: str) -> bool:
+    """Whether a procedure had the fence hook fence a cluster, and no procedure has had this fence lifted since.
+
+    Args:
+        entries: journal entries of the steps in `FENCING`, of all procedures, in the journal's order.
+        cluster: alias of the cluster.
+    """
+    asking: set[str] = set()
+    targets: dict[str, str] = {}
+    for entry, fact in facts_of(entries, Fact):
+        match fact:
+            case ProcedureOpened():
+                targets[entry.procedure_id] = fact.target
+            case FenceHookToAsk() if fact.asks_fence_hook == cluster:
+                asking.add(entry.procedure_id)
+            case SourceReturned() if fact.touched:
+                asking.discard(entry.procedure_id)
+            case TargetOpened() if targets.get(entry.procedure_id) == cluster:
+                asking.clear()
+    return bool(asking)

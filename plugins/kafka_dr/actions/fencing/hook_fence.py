@@ -10,6 +10,7 @@ from kafka_dr.procedure.authority import acting_under, record_fact
 from kafka_dr.procedure.entries import FenceHookAnswer, FenceHookToAsk, TargetToOpen
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedure.standing_fence import FENCING, hook_fence_stands
 
 
 def ask_fence_hook(procedure: Run, step: str) -> FenceHookAnswer | None:
@@ -99,9 +100,13 @@ def lift_fence_hook(procedure: Run) -> FenceHookAnswer | None:
 
 
 def hook_fences_target(procedure: Run) -> bool:
-    """Whether a fence hook that spares MirrorMaker 2 fences the target, as it does after clients have left it."""
-    hook = procedure.systems.planned_fence_hook
-    return hook is not None and hook.state(procedure.request.target).fenced
+    """Whether the target is behind a fence of the hook since clients left it, by the journal, and the hook says so.
+
+    The hook is asked only if the journal has such a fence: a failover must not wait for a hook that it does not need.
+    """
+    hook, target = procedure.systems.planned_fence_hook, procedure.request.target
+    stands = hook is not None and hook_fence_stands(procedure.journal.entries_of_steps(FENCING), target)
+    return hook is not None and stands and hook.state(target).fenced
 
 
 def let_clients_in(procedure: Run) -> None:

@@ -10,12 +10,13 @@ from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
     Fact,
+    FenceHookToAsk,
     GrantsToReplace,
     ProcedureOpened,
     SourceReturned,
     TargetOpened,
 )
-from kafka_dr.procedure.standing_fence import standing_fence
+from kafka_dr.procedure.standing_fence import hook_fence_stands, standing_fence
 from kafka_dr.vocabulary import Step
 
 
@@ -113,3 +114,28 @@ THERE = [opens("p1", "east", "west"), adds("p1", A, cluster="east"), replaces("p
 def test_what_stands_of_a_clusters_fences(entries: list[Any], expected: AclChange) -> None:
     """Until the cluster is opened again, or the procedure that fenced it is rolled back."""
     assert standing_fence(entries, "east") == expected
+
+
+def asks(procedure: str, cluster: str) -> Any:
+    """The fence hook is asked to fence a cluster."""
+    return entry(procedure, Step.FENCE_PRODUCERS, FenceHookToAsk(asks_fence_hook=cluster))
+
+
+BEHIND_HOOK = (opens("p", "east", "west"), asks("p", "east"), opened("p"))
+
+
+@pytest.mark.parametrize(
+    ("entries", "stands"),
+    [
+        ((), False),
+        (BEHIND_HOOK, True),
+        ((*BEHIND_HOOK, opens("q", "west", "east"), opened("q")), False),
+        ((opens("p", "east", "west"), asks("p", "east"), returned("p")), False),
+        ((opens("p", "east", "west"), asks("p", "east"), returned("p", touched=False)), True),
+        ((*BEHIND_HOOK, opens("q", "west", "east"), asks("q", "west"), returned("q")), True),
+    ],
+)
+def test_a_fence_of_the_hook_stands_until_clients_are_let_in_again(entries: tuple[Any, ...], stands: bool) -> None:
+    """By the opening of a later move to the cluster, or by the return of the procedure that asked for it."""
+    assert hook_fence_stands(entries, "east") is stands
+    assert not hook_fence_stands(entries, "north")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from kafka_dr.actions.fencing import hook_fence
 from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import Producer
@@ -115,6 +116,7 @@ def test_a_target_that_the_hook_fences_is_opened_by_the_hook(make_bench: Any, mo
     """Clients left it behind this fence; if the opening fails after that, the way back has the hook fence again."""
     bench = with_hook_asked(make_bench(fence_hook=SPARING))
     bench.hook.clusters = {"primary", "standby"}
+    monkeypatch.setattr(hook_fence, "hook_fence_stands", lambda _, cluster: cluster == "standby")
     monkeypatch.setattr(open_target, "write_canary", refuse)
     with pytest.raises(AirflowFailException, match="not written"):
         OpenTarget(task_id=Step.OPEN_TARGET.value).execute(bench.context())
