@@ -37,15 +37,15 @@ def refuse_dedicated(procedure: Run) -> None:
 
 
 def refuse_overlapping(procedure: Run) -> None:
-    """Refuse if several source connectors of the flow back mirror one topic, whose records would be copied twice."""
+    """Refuse if several source connectors of the flow back mirror the same topics, and so copy all records twice."""
     flow = procedure.flow
     if len(flow.connectors.source) == 1:
         return
     mirrors = procedure.mirror_maker(flow).topic_filter()
-    for topic, connectors in mirrors.mirrored_twice(procedure.systems.source.topics()).items():
+    for connectors, topics in mirrors.mirrored_twice(procedure.systems.source.topics()).items():
         raise NotReady(
-            f"Several source connectors of {flow.source}->{flow.target} mirror {topic}",
-            f"the topic filters of {' and '.join(connectors)} select {topic}, which exists on {flow.source}",
+            f"Several source connectors of {flow.source}->{flow.target} mirror the same topics",
+            f"the topic filters of {' and '.join(connectors)} select, on {flow.source}: {first_few(topics)}",
             "Nothing was changed. Correct `topics` or `topics.exclude` of these connectors, so that one connector"
             " mirrors each topic; then start a new run.",
         )

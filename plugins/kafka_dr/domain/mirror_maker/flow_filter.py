@@ -55,9 +55,10 @@ class FlowFilter:
         """
         return frozenset(name for topic in topics for name in self.connectors_of(topic))
 
-    def mirrored_twice(self, topics: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Return topic -> source connectors, for topics that several connectors mirror; not for heartbeats."""
-        if len(self.configs) == 1:
-            return {}
-        owners = {t: self.connectors_of(t) for t in sorted(topics) if self.selects(t)}
-        return {t: names for t, names in owners.items() if len(names) > 1 and not self.naming.is_heartbeats(t)}
+    def mirrored_twice(self, topics: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
+        """Return source connectors -> the topics that all of them mirror; heartbeats are left out."""
+        shared: dict[tuple[str, ...], list[str]] = {}
+        for topic in sorted(topics) if len(self.configs) > 1 else ():
+            if self.selects(topic) and not self.naming.is_heartbeats(topic):
+                shared.setdefault(self.connectors_of(topic), []).append(topic)
+        return {names: found for names, found in shared.items() if len(names) > 1}

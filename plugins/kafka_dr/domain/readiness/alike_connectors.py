@@ -14,15 +14,16 @@ _LOCATION = "offset-syncs.topic.location"
 
 
 def topics_mirrored_once(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker for each topic that several source connectors of one flow mirror, which doubles its records."""
+    """Yield a blocker for source connectors of one flow that mirror the same topics, which doubles their records."""
     for flow, topics in [(f, c.topics) for f, c in ((o.flow, o.source), (o.reverse, o.target)) if f is not None]:
-        for topic, connectors in flow.mirrors.mirrored_twice(topics).items():
+        for connectors, mirrored in flow.mirrors.mirrored_twice(topics).items():
             yield Blocker(
                 "topics_mirrored_once",
-                f"Several source connectors of {flow.source}->{flow.target} mirror {topic}",
-                f"the topic filters of {' and '.join(connectors)} select {topic}, which exists on {flow.source}",
-                "Correct `topics` or `topics.exclude` of these connectors, so that only one mirrors the topic: its"
-                " records are copied once by each of them.",
+                f"Several source connectors of {flow.source}->{flow.target} mirror the same topics",
+                f"the topic filters of {' and '.join(connectors)} select, on {flow.source}:"
+                f" {first_few(mirrored, MOST_LISTED)}",
+                "Correct `topics` or `topics.exclude` of these connectors, so that one connector mirrors each topic:"
+                " each of them copies all records.",
             )
 
 

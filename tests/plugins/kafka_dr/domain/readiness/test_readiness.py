@@ -436,12 +436,12 @@ def test_what_is_right_closes_no_gate(observation: Observation) -> None:
 
 
 def test_connectors_that_mirror_a_topic_twice_are_named() -> None:
-    """Topic and connectors, and no other topic."""
-    topics = {name: TopicView("t-1", 2) for name in ("orders", "orders-2", "pays")}
-    seen_now = seen(flow=split("orders", "orders.*", "pays"), source=cluster("primary", topics=topics))
+    """All topics of the same connectors at once, and no other topic."""
+    topics = {name: TopicView("t-1", 2) for name in ("orders", "orders-2", "orders-3", "pays")}
+    seen_now = seen(flow=split("orders, orders-3", "orders.*", "pays"), source=cluster("primary", topics=topics))
     (blocker,) = [b for b in find_blockers(seen_now) if b.gate == "topics_mirrored_once"]
-    assert blocker.reason == "Several source connectors of primary->standby mirror orders"
-    assert "s0 and s1" in blocker.seen and "s2" not in blocker.seen
+    assert blocker.reason == "Several source connectors of primary->standby mirror the same topics"
+    assert blocker.seen == "the topic filters of s0 and s1 select, on primary: orders, orders-3"
 
 
 def test_all_gates_are_asked() -> None:
