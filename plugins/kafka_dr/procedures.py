@@ -116,12 +116,17 @@ _COOL_DOWN = _text(
     "Why this run cannot wait for the end of the cool-down after the last run; empty = the cool-down must have ended."
     " The second person who approves sees this reason.",
 )
+_OWNER = _switch(
+    "acknowledge_owner",
+    "The program that puts connectors or ACL entries back, such as an operator, does not act during this run.",
+)
 _APPROVAL_WAIT = _seconds("approval_wait_seconds", "How long a gate waits for an answer")
 _COMMON = (
     *_ENDS,
     _text("topics", 10_000, _PATTERNS, shortest=0),
     _text("groups", 10_000, _PATTERNS, shortest=0),
     _COOL_DOWN,
+    _OWNER,
     _APPROVAL_WAIT,
     _seconds("verify_seconds", "How long verify_clients waits for groups on the target"),
 )

@@ -100,6 +100,8 @@ REJECT = "Reject"
 #: Switchback's topics, on either cluster. MirrorMaker 2 never mirrors names that start with two underscores.
 PROBE_TOPIC = "__switchback_probe"
 CANARY_TOPIC = "__switchback_canary"
+#: Markers: a connector that never runs, and an ACL entry for a principal that nobody has, on a topic that nobody makes.
+MARKER_CONNECTOR, MARKER_TOPIC, MARKER_PRINCIPAL = "switchback-marker", "__switchback_marker", "User:switchback-marker"
 #: Kafka's own topic with the commits of all groups.
 COMMITS_TOPIC = "__consumer_offsets"
 #: Types of groups that hold positions which an admin client can read and commit, as Kafka calls them.

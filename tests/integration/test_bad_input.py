@@ -13,7 +13,7 @@ from lab.environment.connect import call_worker
 from lab.environment.progress import wait_until
 from lab.environment.state import ALIASES, Lab
 from lab.rehearsal.run import procedure_id
-from tests.support.lab_clients import acl_filter
+from tests.support.lab_clients import acl_filter, without_marker
 
 DAG_ID = "planned_failover"
 GOOD = {"source": "primary", "target": "standby", "reason": "bad input"}
@@ -26,7 +26,7 @@ def world(lab: Lab) -> dict[str, Any]:
         admin = AdminClient(lab.client_properties(alias, "admin"))
         connectors = call_worker(lab, alias, "GET", "/connectors?expand=status").json()
         found[alias] = {
-            "acls": sorted(map(str, admin.describe_acls(acl_filter()).result(30))),
+            "acls": sorted(map(str, without_marker(admin.describe_acls(acl_filter()).result(30)))),
             "topics": sorted(admin.list_topics(timeout=30).topics),
             "groups": sorted(group.group_id for group in admin.list_consumer_groups().result(30).valid),
             "connectors": {name: entry["status"]["connector"]["state"] for name, entry in connectors.items()},

@@ -88,6 +88,7 @@ class Bench:
         self.probe_answers: dict[int, Any] = {}
         self.probed: list[int] = []
         self.source_probe: Any = None
+        self.planned_denials: tuple[str, ...] = ()
         self.params: dict[str, Any] = {"source": "primary", "target": "standby", "reason": "maintenance"}
         self.topology = folder / "topology.yaml"
         self.topology.write_text(json.dumps(self._topology() | topology))
@@ -209,6 +210,7 @@ class Bench:
             0,
             None,
             excluded=tuple(ExcludedGroup(g, "will not empty", policy, 1, 0, True) for g, policy in excluded.items()),
+            denials=self.planned_denials,
         )
         self.done(procedure, Step.FORECAST, plan=plan.as_dict(), active_groups=list(groups))
         self.api.answer(Step.APPROVE_FAILOVER, f"Move? Plan {plan.digest}")

@@ -198,7 +198,7 @@ class Acls:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
-    def authorizer(self) -> Authorizer:
+    def authorizer(self, **_: Any) -> Authorizer:
         """Return what decides in the cluster."""
         self.cluster.answer()
         return Authorizer.BY_ACL if self.cluster.authorizer else self.cluster.without_acls
@@ -212,7 +212,11 @@ class Acls:
         """Return the ACL entries by broker; a broker in `lags` has those that the test gives it."""
         return {broker: self.entries() for broker in self.cluster.broker_ids} | self.cluster.lags
 
-    def add(self, entries: Iterable[AclEntry]) -> None:
+    def holds(self, entry: AclEntry, **_: Any) -> bool:
+        """Return whether the cluster has an ACL entry."""
+        return entry in self.entries()
+
+    def add(self, entries: Iterable[AclEntry], **_: Any) -> None:
         """Add ACL entries, unless the cluster ignores them."""
         self.cluster.acls |= set(entries) if self.cluster.takes_acls else set()
 

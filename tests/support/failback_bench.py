@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 from kafka_dr.actions.old_source.armed_fence import arm_fence
 from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.procedure.authority import record_fact
+from kafka_dr.procedure.entries import TargetToOpen
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
@@ -34,12 +38,16 @@ class WayBack:
         seeded: bool = True,
         armed: bool = False,
         policy: str = "identity",
+        denies: Sequence[AclEntry] = (),
         **choices: Any,
     ) -> None:
         self.bench, self.choices = bench, choices
         self.primary, self.standby = bench.clusters["primary"], bench.clusters["standby"]
         self.worker, self.old_worker = bench.workers["primary"], bench.workers["standby"]
         self.failover = bench.stopped(remote="orders" if policy == "identity" else "primary.orders")
+        if denies:
+            opening = TargetToOpen(removes_acl_entries=[], denies_old_flow=denies)
+            record_fact(self.failover.authority, Step.OPEN_TARGET, opening)
         self._moved(seeded, started)
         if armed:
             arm_fence(self.failover, Step.FENCE_SOURCE, ["orders"])

@@ -7,9 +7,28 @@ from typing import TYPE_CHECKING, Any
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.procedure.systems import Systems
+from kafka_dr.vocabulary import MARKER_CONNECTOR
 
 if TYPE_CHECKING:
     from tests.support.bench import Bench
+
+
+class FakeMarker:
+    """The marker connector of a bench's worker."""
+
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+
+    def find_change(self) -> str:
+        """Return what differs."""
+        self._worker.answer()
+        state = self._worker.states.get(MARKER_CONNECTOR, "deleted")
+        return "" if state == "STOPPED" else state
+
+    def restore(self) -> str:
+        """Create or stop it."""
+        self._worker.states[MARKER_CONNECTOR] = "STOPPED"
+        return ""
 
 
 class FakeSystems(Systems):
@@ -48,6 +67,10 @@ class FakeSystems(Systems):
     def connect_worker(self, connection: str) -> Any:
         """Return a Connect worker, by its connection."""
         return self._bench.workers[connection.removeprefix("connect_")]
+
+    def marker_connector(self, connection: str) -> Any:
+        """Return the marker connector of a Connect worker."""
+        return FakeMarker(self.connect_worker(connection))
 
     def stop_hook(self, flow: Flow) -> Any:
         """Return the hook that stops a flow, if the topology names one; else None."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 import uuid
+from collections.abc import Iterable
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
+    AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
@@ -26,6 +28,11 @@ HEADERS = [("h", b"\x00\xff1"), ("empty", None)]
 def acl_filter(permission: AclPermissionType = AclPermissionType.ANY) -> AclBindingFilter:
     """Return a filter that matches every ACL entry, or every entry of one permission."""
     return AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, permission)
+
+
+def without_marker(bindings: Iterable[AclBinding]) -> list[AclBinding]:
+    """Return ACL entries without the watcher's marker, which the watcher sets some seconds after it has started."""
+    return [binding for binding in bindings if binding.name != "__switchback_marker"]
 
 
 def client(lab: Lab, alias: str, principal: str) -> dict:

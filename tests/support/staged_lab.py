@@ -45,7 +45,7 @@ from lab.environment.brokers import admin_client
 from lab.environment.state import ALIASES, Lab
 from lab.workload.seeding import await_mirrored
 from tests.support.facts import figures_of
-from tests.support.lab_clients import acl_filter
+from tests.support.lab_clients import acl_filter, without_marker
 
 OPERATORS = {
     Step.OPEN_PROCEDURE: OpenProcedure,
@@ -200,7 +200,8 @@ class Stage:
         """Return every ACL entry of a cluster, read as a super user."""
         client = self.admin(alias)
         asked = acl_filter()
-        return {_plain(binding) for binding in client.describe_acls(asked, request_timeout=_SECONDS).result(_SECONDS)}
+        found = client.describe_acls(asked, request_timeout=_SECONDS).result(_SECONDS)
+        return {_plain(binding) for binding in without_marker(found)}
 
     def allow(self, *entries: AclBinding, aliases: Iterable[str] = ALIASES) -> None:
         """Add ACL entries, on both clusters unless an alias is given."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kafka_dr.actions.fencing.old_flow import flow_denials
 from kafka_dr.actions.fencing.rules import apply_change, standing_change, target_rules
 from kafka_dr.domain.fencing.fence import FenceScope, opening_entries, refused_to_clients
-from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
@@ -18,6 +19,7 @@ from kafka_dr.hooks.site.drain import ApplicationDrain, DrainState
 from kafka_dr.procedure.authority import acting_under
 from kafka_dr.procedure.entries import DrainHookAnswer
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedure.standing_fence import OPENING, own_denials
 from kafka_dr.procedure.undo import opening_change
 from kafka_dr.vocabulary import CANARY_TOPIC, Entry
 
@@ -38,8 +40,32 @@ def begun_opening(procedure: Run) -> AclChange:
     return opening_change(procedure.progress.entries(Entry.INTENT))
 
 
-def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[str]]]) -> AclChange:
+@dataclass(frozen=True)
+class Opening(AclChange):
+    """The change by which clients can act on the target.
+
+    Attributes:
+        denials: those of `adds` that keep the old flow from writing to the target.
+    """
+
+    denials: tuple[AclEntry, ...] = ()
+
+    @property
+    def grants(self) -> tuple[AclEntry, ...]:
+        """Those of `adds` that an earlier fence had replaced: ALLOW entries for User:*."""
+        return tuple(entry for entry in self.adds if entry not in self.denials)
+
+    def with_planned_denials(self, planned: Collection[str]) -> Opening:
+        """Return the change with those denials only whose topic has all of its entries in the plan."""
+        unplanned = {entry.name for entry in self.denials if str(entry) not in planned}
+        denials = tuple(entry for entry in self.denials if entry.name not in unplanned)
+        return Opening((*self.grants, *denials), self.removes, denials)
+
+
+def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[str]]]) -> Opening:
     """Return the change of the target's ACL entries by which clients can act on the target.
+
+    Entries against the old flow that the plan does not list are left out.
 
     Args:
         scopes: pairs of a scope (operation and resources) and the principals of clients that act in that scope.
@@ -57,7 +83,7 @@ def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[st
             " open_target may remove them, start a new run, whose plan lists them. If an entry must stay, start no new"
             " run.",
         )
-    lost = sorted({str(e) for e in change.adds} - set(planned.opening_adds))
+    lost = sorted({str(e) for e in change.grants} - set(planned.opening_adds))
     if lost:
         raise Refusal(
             "ALLOW entries that the plan expects are missing on the target",
@@ -66,22 +92,28 @@ def plan_opening(procedure: Run, scopes: Sequence[tuple[FenceScope, frozenset[st
             " they were there again when the plan was made. Find out which user or program removed them since; then"
             " start a new run, whose plan adds them.",
         )
-    return change
+    return change.with_planned_denials(planned.denials)
 
 
-def opening_of(procedure: Run, rules: AclRules, scopes: Sequence[tuple[FenceScope, frozenset[str]]]) -> AclChange:
+def opening_of(procedure: Run, rules: AclRules, scopes: Sequence[tuple[FenceScope, frozenset[str]]]) -> Opening:
     """Return the change that reverts all fences of the target, and removes other DENY entries against its clients.
+
+    The change also keeps the old flow from writing to the target's topics.
 
     Args:
         rules: the target's ACL entries.
-        scopes: pairs of a scope (operation and resources) and the principals of clients that act in that scope.
+        scopes: pairs of a scope (operation and resources) and the principals of clients that act in that scope; the
+            first scope is that of writes.
     """
-    fence = standing_change(procedure, procedure.request.target)
-    denials = [e for scope, principals in scopes for e in opening_entries(rules, scope, principals)]
-    return AclChange(
-        adds=tuple(e for e in fence.removes if e not in rules.entries),
-        removes=tuple(dict.fromkeys([*denials, *(e for e in fence.adds if e in rules.entries)])),
-    )
+    target = procedure.request.target
+    fence, own = standing_change(procedure, target), own_denials(procedure.journal.entries_of_steps(OPENING), target)
+    refusals = [e for scope, principals in scopes for e in opening_entries(rules, scope, principals)]
+    # A fence may have replaced an entry of an earlier opening: that entry ended with the opening, so it stays away.
+    grants = tuple(e for e in fence.removes if e not in rules.entries and e not in own)
+    removes = tuple(dict.fromkeys([*refusals, *(e for e in fence.adds if e in rules.entries)]))
+    opened = rules.with_entries(grants).without_entries(removes)
+    denials = flow_denials(procedure, opened, scopes[0][0].names)
+    return Opening((*grants, *denials), removes, denials)
 
 
 def open_to_clients(

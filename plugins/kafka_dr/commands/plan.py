@@ -205,7 +205,7 @@ def hand_of(procedure: Run) -> ManualContext:
         done=done,
         begun_steps=begun,
         fence=AclChange() if given_up else _planned_change(plan.fence, plan.fence_removes),
-        opening=_planned_change(plan.opening_adds, plan.opening),
+        opening=_planned_change([*plan.opening_adds, *plan.denials], plan.opening),
         fence_made=next((act.fence for act in undo if isinstance(act, RemoveFence)), AclChange()),
         opening_made=next((act.opening for act in undo if isinstance(act, CloseTarget)), AclChange()),
         stopped=tuple(name for act in undo if isinstance(act, ResumeReplication) for name in act.names),

@@ -61,6 +61,7 @@ StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "dis
 #: Params that only some procedures take, name -> type; those that were given are in `Request.choices`.
 _CHOICES: dict[str, Any] = {
     "acknowledge_recreated_topics": bool,
+    "acknowledge_owner": bool,
     "acknowledge_cool_down": Reason,
     "override_source_lost": Reason,
     "continue_procedure": ProcedureId,

@@ -282,6 +282,8 @@ class Topology(Model):
         source_probe: the application's hook that states whether the application reaches a source that seems lost.
         fence_hook: a hook of the site that fences a cluster by other means than ACLs.
         cool_down_seconds: after a procedure, how long no other procedure may take the same pair of clusters.
+        reconcile_seconds: longest time after which an owner (operator, GitOps, Terraform) puts something back; who has
+            left the markers alone for two of these periods puts nothing back.
         kafka_tools: folder with the jars of Kafka's own tools (`libs` of a Kafka distribution), which abort
             transactions and measure logs.
     """
@@ -301,6 +303,7 @@ class Topology(Model):
     recorder: Recorder | None = None
     groups: tuple[GroupPolicy, ...] = ()
     deadlines: Deadlines = Deadlines()
+    reconcile_seconds: Seconds = 120.0
     cool_down_seconds: Annotated[float, Field(strict=True, ge=0, le=LONGEST_DEADLINE, allow_inf_nan=False)] = 900.0
 
     @property

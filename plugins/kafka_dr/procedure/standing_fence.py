@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka_dr.domain.kafka_model.acl import AclChange
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
     Fact,
@@ -18,6 +18,7 @@ from kafka_dr.procedure.entries import (
     ProcedureOpened,
     SourceReturned,
     TargetOpened,
+    TargetToOpen,
     facts_of,
 )
 from kafka_dr.procedure.undo import fence_change
@@ -34,6 +35,9 @@ FENCING = (
     Step.RETURN_TO_SOURCE,
     Step.OPEN_TARGET,
 )
+
+#: Steps whose journal entries say which entries make a flow harmless.
+OPENING = (Step.OPEN_PROCEDURE, Step.OPEN_TARGET)
 
 
 def standing_fence(entries: Iterable[Line], cluster: str) -> AclChange:
@@ -85,3 +89,22 @@ def hook_fence_stands(entries: Iterable[Line], cluster: str) -> bool:
             case TargetOpened() if targets.get(entry.procedure_id) == cluster:
                 asking.clear()
     return bool(asking)
+
+
+def own_denials(entries: Iterable[Line], cluster: str) -> tuple[AclEntry, ...]:
+    """Return all entries that procedures have added on a cluster to make the flow to it harmless, each once.
+
+    Entries that were removed since are among them: only those that the cluster still has are left to remove.
+
+    Args:
+        entries: journal entries of the steps in `OPENING`, of all procedures, in the journal's order.
+    """
+    targets: dict[str, str] = {}
+    added: dict[AclEntry, None] = {}
+    for entry, fact in facts_of(entries, Fact):
+        match fact:
+            case ProcedureOpened():
+                targets[entry.procedure_id] = fact.target
+            case TargetToOpen() if targets.get(entry.procedure_id) == cluster:
+                added |= dict.fromkeys(fact.denies_old_flow or ())
+    return tuple(added)

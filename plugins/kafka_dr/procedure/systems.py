@@ -16,6 +16,7 @@ from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
+from kafka_dr.hooks.connect.marker_connector import MarkerConnector
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.site.drain import ApplicationDrain
@@ -100,6 +101,10 @@ class Systems:
             self.connect_worker(flow.worker),
             self.connect_worker(other) if other not in (None, flow.worker) else None,
         )
+
+    def marker_connector(self, connection: str) -> MarkerConnector:
+        """Return the client of the marker connector in the Connect worker that an Airflow connection names."""
+        return MarkerConnector(*self._login(connection))
 
     def dedicated(self, flow: Flow, hook: StopHook) -> FlowConnectors:
         """Return the client of a flow in dedicated mode: settings come from the topology, `hook` stops the flow."""

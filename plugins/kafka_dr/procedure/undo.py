@@ -70,7 +70,7 @@ def undo_of(intent: Fact) -> Undo | None:
     """Return what undoes the act that an intent announced; None if there is no undo for the act."""
     match intent:
         case TargetToOpen():
-            return CloseTarget(AclChange(tuple(intent.adds_acl_entries or ()), tuple(intent.removes_acl_entries)))
+            return CloseTarget(opening_change_of(intent))
         case AclEntriesToAdd():
             return RemoveFence(AclChange(adds=tuple(intent.adds_acl_entries)), intent.cluster)
         case GrantsToReplace():
@@ -112,11 +112,17 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], o
 
 def opening_change(entries: Iterable[Line]) -> AclChange:
     """Return what the procedure changed, or meant to change, in the target's ACL entries to open the target."""
-    intents = facts_in(entries, TargetToOpen)
+    changes = [opening_change_of(intent) for intent in facts_in(entries, TargetToOpen)]
     return AclChange(
-        adds=tuple(dict.fromkeys(acl for intent in intents for acl in intent.adds_acl_entries or ())),
-        removes=tuple(dict.fromkeys(acl for intent in intents for acl in intent.removes_acl_entries)),
+        adds=tuple(dict.fromkeys(acl for change in changes for acl in change.adds)),
+        removes=tuple(dict.fromkeys(acl for change in changes for acl in change.removes)),
     )
+
+
+def opening_change_of(intent: TargetToOpen) -> AclChange:
+    """Return the change of the target's ACL entries that one intent to open the target announces."""
+    adds = (*(intent.adds_acl_entries or ()), *(intent.denies_old_flow or ()))
+    return AclChange(adds, tuple(intent.removes_acl_entries))
 
 
 def fence_change(entries: Iterable[Line], cluster: str) -> AclChange:

@@ -1,7 +1,7 @@
 """Watches old sources that could not be fenced: fences each once it answers, and lists its accepted writes.
 
 An old source is the cluster that clients left in an unplanned failover. A look checks all old sources once. The watcher
-also stops one of two flows that copy the same topics in a circle, however these flows were started.
+also guards the last move of each pair of clusters against whoever undoes it (`move_guard`).
 
 Invariants
 1. Looks end in the same state however often they are repeated, and with any number of watchers at once.
@@ -9,6 +9,7 @@ Invariants
 3. A source that was reopened to clients is not fenced; a fence that came too late is lifted again.
 4. Of two flows that copy in a circle, the flow in whose direction clients moved last is stopped; without a client move
    in the journal neither flow is stopped.
+5. What somebody undoes of the last move is done again once in ten minutes; then the move is contested.
 """
 
 from __future__ import annotations
@@ -35,11 +36,16 @@ from kafka_dr.procedure.progress import NotYet, WaitLonger
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.watcher.authority import STEP, ArmedFenceAuthority
 from kafka_dr.watcher.duties import fence_if_it_answers, stop_if_it_answers
-from kafka_dr.watcher.loop_guard import circling_flows, moved_run, stop_if_both_run
+from kafka_dr.watcher.markers import MarkerKeeper, markers_of
+from kafka_dr.watcher.move_guard import MoveGuard
+from kafka_dr.watcher.moves import guarded_flows, moved_run
 
 _LOOK_SECONDS = 1.0
-#: Interval, in seconds, of checks for two flows that copy in a circle, which doubles the records about once a second.
-_FLOWS_SECONDS = 2.0
+#: Shortest interval, in seconds, of looks at the last move of each pair: two flows that copy in a circle double the
+#: records about once a second. A look that takes long is repeated less often.
+_FLOWS_SECONDS, _SHARE_OF_TIME = 1.0, 0.1
+#: Interval, in seconds, of looks at the markers; the first look comes as long after the start.
+_MARKERS_SECONDS = 5.0
 #: Interval, in seconds, at which the watcher writes its heartbeat to the journal's database.
 _SIGN_SECONDS = 5.0
 #: Interval, in seconds, at which topology and connections are read again.
@@ -76,6 +82,8 @@ class Watcher:
         self._begun: dict[str, Future[None]] = {}
         self._read_at: float | None = None
         self._sign_due = self._flows_due = 0.0
+        self._markers_due = time.monotonic() + _MARKERS_SECONDS
+        self._guard, self._keeper = MoveGuard(), MarkerKeeper()
 
     def look(self) -> None:
         """Check every watched source once, each on its own thread, and the flows that may copy in a circle.
@@ -94,6 +102,7 @@ class Watcher:
             # A source whose last check is still running is skipped until that check has ended.
             self._start(fence.procedure_id, partial(self._attend, fence, duty, entries))
         self._check_flows()
+        self._check_markers()
         wait(self._begun.values(), self._patience)
         self._show_life()
         return f"{len(duties)} old sources are watched"
@@ -103,22 +112,34 @@ class Watcher:
             self._begun[about] = run_in_background(partial(self._report, about, check))
 
     def _check_flows(self) -> None:
-        """Start a check of each pair of flows that would copy in a circle; do nothing until `_FLOWS_SECONDS` passed."""
+        """Start a look at the last move of each pair of clusters; do nothing until the look is due."""
         if time.monotonic() < self._flows_due:
             return
         self._flows_due = time.monotonic() + _FLOWS_SECONDS
-        for flow in circling_flows(self._topology):
+        for flow in guarded_flows(self._topology):
             self._start(f"{flow.source} and {flow.target}", partial(self._check_pair, flow))
 
     def _check_pair(self, flow: Flow) -> str:
+        began = time.monotonic()
         procedure, move = moved_run(self._journal, flow, self._topology, self._cached_connections)
         try:
-            return stop_if_both_run(procedure, move)
+            return self._guard.look(procedure, move)
         except SystemUnavailable:
             # An unreachable worker hides whether its flow copies; the next check asks again.
             return ""
         finally:
             procedure.close()
+            took = time.monotonic() - began
+            self._flows_due = max(self._flows_due, min(began + took / _SHARE_OF_TIME, began + took + 5.0))
+
+    def _check_markers(self) -> None:
+        """Start a look at each marker; do nothing until the look is due."""
+        if time.monotonic() < self._markers_due:
+            return
+        self._markers_due = time.monotonic() + _MARKERS_SECONDS
+        for marker in markers_of(self._topology, self._cached_connections):
+            check = partial(self._keeper.keep, self._journal, marker, self._topology.reconcile_seconds)
+            self._start(marker.place, check)
 
     def _show_life(self) -> None:
         """Write the watcher's heartbeat, which a step requires before the step relies on an armed fence."""

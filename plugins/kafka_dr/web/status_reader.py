@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -11,7 +12,10 @@ from kafka_dr.config.settings import Topology, load_topology
 from kafka_dr.connections import Connections
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.evidence.live_status import ProcedureStatus, live_status
+from kafka_dr.domain.fencing.guarded_move import contested_text
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.procedure.entries import entries_about
+from kafka_dr.vocabulary import Entry, Step
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,300}")
 PAGE, DATA = "evidence.html", "evidence.json"
@@ -35,8 +39,14 @@ class StatusReader:
 
     def procedure(self, procedure_id: str, now: datetime) -> ProcedureStatus | None:
         """Return one procedure's status; None if it was never opened, or the person may not read it."""
-        status = live_status(procedure_id, self._journal.entries(procedure_id), now)
-        return status if status and status.dag_id and self._may_read(status.dag_id) else None
+        lines = self._journal.entries(procedure_id)
+        status = live_status(procedure_id, lines, now)
+        if status is None or not status.dag_id or not self._may_read(status.dag_id):
+            return None
+        # After the end of a procedure the watcher writes under its own name.
+        later = self._journal.entries(Step.WATCH_OLD_SOURCE, kind=Entry.NOTE)
+        contested = contested_text([*lines, *entries_about(later, procedure_id)], status.target)
+        return replace(status, contested=contested or "")
 
     def of_each_pair(self, now: datetime) -> list[ProcedureStatus]:
         """Return the status of one procedure per pair of clusters: the procedure that has the lease, or had it last.

@@ -28,7 +28,7 @@ from lab.environment.state import ALIASES, Lab
 from lab.rehearsal.run import procedure_id
 from lab.workload.seeding import await_mirrored
 from tests.faults.support.stepping import STEPS
-from tests.support.lab_clients import acl_filter
+from tests.support.lab_clients import acl_filter, without_marker
 
 REVIEW = "review_translation"
 TOPIC, PARTITIONS = "orders", 2
@@ -312,7 +312,7 @@ def world(lab: Lab) -> dict[str, Any]:
         connectors = call_worker(lab, alias, "GET", "/connectors?expand=status").json() if alive == ALIASES else {}
         topics = sorted(name for name in admin.list_topics(timeout=30).topics if not name.startswith("__"))
         found[alias] = {
-            "acls": sorted(map(str, admin.describe_acls(acl_filter()).result(30))),
+            "acls": sorted(map(str, without_marker(admin.describe_acls(acl_filter()).result(30)))),
             "topics": topics,
             "ends": log_ends(admin) if TOPIC in topics else {},
             "positions": positions(admin),

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 
 from lab.environment.connect import FLOWS, call_worker, connector_name
 from lab.environment.state import ALIASES, Lab
-from tests.support.lab_clients import acl_filter
+from tests.support.lab_clients import acl_filter, without_marker
 
 SECONDS = 30.0
 CONNECTOR_SECONDS = 60.0
@@ -79,7 +79,7 @@ class World:
         self.lab.routing.write_text(json.dumps(before["routing"] | {"version": int(time.time())}))
 
     def _acls(self, alias: str) -> list[AclBinding]:
-        return list(self._admins[alias].describe_acls(ANYTHING).result(SECONDS))
+        return without_marker(self._admins[alias].describe_acls(ANYTHING).result(SECONDS))
 
     def _positions(self) -> dict[str, dict[str, int]]:
         asked = [ConsumerGroupTopicPartitions(group) for group in self.groups]

@@ -9,12 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.clients import opening_of
+from kafka_dr.actions.clients import Opening, opening_of
 from kafka_dr.actions.fencing.rules import target_rules
 from kafka_dr.actions.loss.last_known_state import LastKnown
 from kafka_dr.actions.old_source.armed_fence import expected_fence_method
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
-from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan, SourceLastSeen
 from kafka_dr.domain.plain_text import count_of
 from kafka_dr.procedure.entries import SourceConfirmedLost
@@ -72,7 +71,8 @@ def plan_of(
         ),
         groups=groups_of(procedure, last_known, ahead),
         opening=tuple(map(str, opening.removes)),
-        opening_adds=tuple(map(str, opening.adds)),
+        opening_adds=tuple(map(str, opening.grants)),
+        denials=tuple(map(str, opening.denials)),
         deadlines=procedure.request.deadlines.model_dump(),
         confirmed={
             "state": confirmed.state,
@@ -135,7 +135,7 @@ def groups_of(procedure: Run, last_known: LastKnown, ahead: pd.DataFrame) -> tup
     )
 
 
-def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> AclChange:
+def opening_without_source(procedure: Run, topics: Iterable[str], groups: Iterable[str]) -> Opening:
     """Return the change that opens the target to clients with ALLOW entries on the target.
 
     The clients' rights are to write to these topics, and to read as members of these groups.

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from kafka_dr.actions.concurrently import run_concurrently
+from kafka_dr.actions.fencing.old_flow import writers_on_target
 from kafka_dr.actions.fencing.rules import source_rules, standing_change, target_rules
 from kafka_dr.actions.groups.selected import group_views, held_in_scope, immovable_in_scope
+from kafka_dr.actions.readiness.owners import owner_view
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
 from kafka_dr.config.settings import Flow
 from kafka_dr.domain.kafka_model.acl import AclRules
@@ -85,6 +87,18 @@ def observe_pair(
         has_drain_hook=procedure.systems.drain is not None,
         has_fence_hook=procedure.systems.planned_fence_hook is not None,
         target_fence=standing_change(procedure, procedure.request.target),
+        owners=owner_view(
+            procedure,
+            {source.alias: source.rules, target.alias: target.rules},
+            {
+                connector.name: connector.config
+                for view in (flow, reverse)
+                if view is not None and not view.dedicated
+                for connector in view.connectors
+            },
+            [f for f in (procedure.flow, procedure.reverse_flow) if f is not None],
+        ),
+        writers=writers_on_target(procedure),
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
     )
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.clients import opening_of, rules_listing_clients
+from kafka_dr.actions.clients import Opening, opening_of, rules_listing_clients
 from kafka_dr.actions.groups.at_rest import READ_AGAIN_UP_TO
 from kafka_dr.actions.scope.position_frames import rank_names, with_partition_column
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
-from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.plan import GroupForecast, expected_classes, unknown_groups
@@ -66,7 +65,7 @@ def refuse_unknown_groups(procedure: Run, observation: Observation) -> None:
         )
 
 
-def target_opening(procedure: Run, observation: Observation) -> AclChange:
+def target_opening(procedure: Run, observation: Observation) -> Opening:
     """Return the change by which open_target opens the target to clients with rights on the source."""
     rules, exempt = rules_listing_clients(procedure, observation.source.rules, observation.target.rules)
     scopes = (FenceScope.writes(observation.scope), FenceScope.group_reads(observation.groups))

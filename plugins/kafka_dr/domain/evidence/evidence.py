@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.fencing.guarded_move import contested_text
 from kafka_dr.domain.loss.loss import loss_of
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.procedure.entries import (
@@ -214,6 +215,7 @@ def evidence_of(
         "aborted_by": _plain(aborted),
         "continues": _plain(opened and opened.continues),
         "continued_by": continued_by(lines),
+        "contested": contested_text(lines, request["target"]),
         "cool_down": _plain(opened and opened.cool_down),
         "excluded_groups": [_plain(group) for group in drained.excluded] if drained else [],
         "approvals": [{"step": line.step, **line.payload} for line in lines if line.kind == Entry.APPROVAL],

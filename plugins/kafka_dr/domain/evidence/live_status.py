@@ -122,6 +122,7 @@ class ProcedureStatus:
         clients: a sentence on where clients are, for a procedure that has not fenced clients.
         question: the gate that waits for an answer; None if none waits.
         trouble: the refusal or failure that a reader has to mend; None without any.
+        contested: what somebody undoes of this move again and again; "" if the watcher has not given up.
     """
 
     id: str
@@ -137,6 +138,7 @@ class ProcedureStatus:
     clients: str
     question: OpenQuestion | None
     trouble: StepFailure | None
+    contested: str = ""
 
 
 def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> ProcedureStatus | None:

@@ -61,7 +61,8 @@ def _last_failure(e: Evidence, name: str | None) -> Mapping[str, Any] | None:
 
 def next_steps(e: Evidence) -> list[str]:
     """Return what the operator has to do now, by the evidence, a sentence each, the most urgent first."""
-    first = [*_lost_to_do(e), *_excluded_to_do(e)]
+    contested = [f"{e['contested']} Page: runbooks/watch_old_source.md#contested"] if e.get("contested") else []
+    first = [*contested, *_lost_to_do(e), *_excluded_to_do(e)]
     if e["outcome"] == Outcome.COMPLETED:
         return [*first, *_completed_to_do(e)] or ["Nothing."]
     if e["outcome"] == Outcome.FAILED:

@@ -62,6 +62,7 @@ class LossPlan:
         opening: ACL entries that will be removed on the target, as text.
         opening_adds: ALLOW entries for User:*, which an earlier fence replaced, that will be added on the target, as
             text.
+        denials: entries that will be added on the target so that the old flow writes no more, as text.
         confirmed: how the source was confirmed to be lost, or the override's reason; and how the source will be
             fenced.
         inventory: the figures of the loss assessment, including the assessment's digest.
@@ -98,6 +99,7 @@ class LossPlan:
     rereads: Mapping[str, Any] | None = None
     cool_down: Mapping[str, Any] | None = None
     opening_adds: tuple[str, ...] = ()
+    denials: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""

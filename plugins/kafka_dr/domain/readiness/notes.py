@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_dr.domain.fencing.old_flow import why_not_harmless
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.blocker import MOST_LISTED
 from kafka_dr.domain.readiness.observation import Observation
+from kafka_dr.domain.readiness.owners import owner_notes
 from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS
 
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
@@ -97,4 +99,24 @@ def _dedicated_note(o: Observation) -> Iterator[str]:
         )
 
 
-NOTES = (_isolation_note, _fence_notes, _coverage_notes, _tombstone_note, _stop_note, _converter_note, _dedicated_note)
+def _owner_notes(o: Observation) -> Iterator[str]:
+    yield from owner_notes(o.owners)
+
+
+def _old_flow_note(o: Observation) -> Iterator[str]:
+    problem = None if o.writers is None else why_not_harmless(o.target.rules, o.target.alias, o.writers)
+    if problem is not None:
+        yield problem
+
+
+NOTES = (
+    _isolation_note,
+    _fence_notes,
+    _coverage_notes,
+    _tombstone_note,
+    _stop_note,
+    _converter_note,
+    _dedicated_note,
+    _owner_notes,
+    _old_flow_note,
+)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
+from kafka_dr.domain.readiness.owners import OwnerView
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,6 +159,8 @@ class Observation:
         has_probe: whether the topology names a probe principal for the source, which tries to write behind the fence.
         target_fence: what fences of earlier procedures changed in the target's ACL entries; open_target reverts them.
         positions: positions that `groups` have committed on the source: group, topic, partition, position.
+        owners: what is known of programs that put connectors or ACL entries back.
+        writers: principals of MirrorMaker 2 on the target; None if they were not looked up.
         immovable: name -> type of groups that the flow selects and that have positions in scope, but that cannot be
             moved, because their type is unknown.
     """
@@ -182,3 +185,5 @@ class Observation:
     copies: Mapping[str, str] = field(default_factory=dict)
     target_fence: AclChange = field(default_factory=AclChange)
     immovable: Mapping[str, str] = field(default_factory=dict)
+    owners: OwnerView = field(default_factory=OwnerView)
+    writers: frozenset[str] | None = None

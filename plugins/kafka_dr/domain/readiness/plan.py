@@ -84,6 +84,7 @@ class FailoverPlan:
         opening: ACL entries that will be removed on the target, as text.
         opening_adds: ALLOW entries for User:*, which an earlier fence replaced, that will be added on the target, as
             text.
+        denials: entries that will be added on the target so that the old flow writes no more, as text.
         unproven: what the run will not be able to prove.
         excluded: groups that are fenced like all other groups, but that drain_consumers does not wait for.
         abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
@@ -118,6 +119,7 @@ class FailoverPlan:
     fence_removes: tuple[str, ...] = ()
     fence_modes: Mapping[str, int] = field(default_factory=dict)
     opening_adds: tuple[str, ...] = ()
+    denials: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
@@ -204,17 +206,24 @@ def _fence_lines(plan: Mapping[str, Any]) -> list[str]:
 
 
 def opening_lines(plan: Mapping[str, Any]) -> list[str]:
-    """Return Markdown lines on rights of everyone that open_target restores on the target; [] if there are none."""
-    added = plan.get("opening_adds", [])
-    if not added:
-        return []
-    return [
+    """Return Markdown lines on the ACL entries that open_target adds on the target; [] if there are none."""
+    added, denials = plan.get("opening_adds", []), plan.get("denials", [])
+    lines = [
         (
             f"**open_target adds {len(added)} ALLOW entries for everyone on {plan['target']}**, which an earlier fence"
             f" had replaced: {_named(added)}."
         ),
         "",
     ]
+    old_flow = [
+        (
+            f"open_target adds {len(denials)} ACL entries on {plan['target']} that keep MirrorMaker 2's flow"
+            f" {plan['source']}->{plan['target']} from writing there, should somebody start it again. They stay until"
+            " clients have left again."
+        ),
+        "",
+    ]
+    return [*(lines if added else []), *(old_flow if denials else [])]
 
 
 def _named(entries: Sequence[str]) -> str:

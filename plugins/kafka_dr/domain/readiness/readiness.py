@@ -21,6 +21,7 @@ from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, 
 from kafka_dr.domain.readiness.connect_checks import stated_settings_agree, versions_suffice
 from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target
 from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
+from kafka_dr.domain.readiness.owners import owner_blockers
 from kafka_dr.domain.readiness.topic_checks import durability_kept, target_keeps_as_much
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -311,6 +312,11 @@ def something_to_move(o: Observation) -> Iterator[Blocker]:
         )
 
 
+def nobody_puts_back(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker for each owner: a program that would resume connectors or delete the fence's ACL entries."""
+    yield from owner_blockers(o.owners)
+
+
 CHECKS: tuple[Check, ...] = (
     something_to_move,
     connectors_run,
@@ -335,4 +341,5 @@ CHECKS: tuple[Check, ...] = (
     groups_idle_on_target,
     groups_can_move,
     fence_possible,
+    nobody_puts_back,
 )

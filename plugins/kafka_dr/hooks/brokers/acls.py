@@ -130,6 +130,14 @@ class ClusterAcls:
                 existed |= {_entry(binding) for future in futures for binding in future.result(timeout + 5)}
         return frozenset(existed)
 
+    def holds(self, entry: AclEntry, timeout: float = _SECONDS) -> bool:
+        """Whether the cluster has exactly this ACL entry; reads no other entry."""
+        with kafka_border(self._alias, "reading an ACL entry"):
+            found = self._admin.describe_acls(_filter(entry), request_timeout=timeout).result(timeout + 5)
+            if not found:
+                self._refuse_unreadable(timeout)
+            return bool(found)
+
     def missing(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> list[AclEntry]:
         """Return the given ACL entries that the cluster lacks, sorted.
 

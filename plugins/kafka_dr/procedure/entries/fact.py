@@ -188,6 +188,15 @@ def facts_of(entries: Iterable[E], fact: type[F]) -> Iterator[tuple[E, F]]:
             yield entry, instance
 
 
+def entries_about(entries: Iterable[E], procedure_id: str) -> list[E]:
+    """Return the entries that a procedure wrote, or that the watcher wrote about it; the order stays."""
+    return [
+        entry
+        for entry, fact in facts_of(entries, Fact)
+        if procedure_id in (entry.procedure_id, fact.procedure_id if isinstance(fact, WatchedFact) else None)
+    ]
+
+
 def facts_in(entries: Iterable[Line], fact: type[F]) -> list[F]:
     """Return the facts of the class `fact`, or of a subclass, that the entries hold, in the order of the entries."""
     return [instance for _, instance in facts_of(entries, fact)]

@@ -89,12 +89,14 @@ class TargetToOpen(Intent, steps=(Step.OPEN_TARGET,)):
 
     Attributes:
         adds_acl_entries: ALLOW entries that an earlier fence of the target replaced, and that are added again before.
+        denies_old_flow: entries that are added before, too, so that the flow from the old source writes no more.
         looked_at_entry: sequence number of the newest journal entry before open_target made its last checks.
         lifts_fence_hook: whether the fence hook, which fences the target, is about to be asked to let clients in.
     """
 
     removes_acl_entries: Sequence[AclEntry]
     adds_acl_entries: OrAbsent[Sequence[AclEntry]] = None
+    denies_old_flow: OrAbsent[Sequence[AclEntry]] = None
     looked_at_entry: OrAbsent[int] = None
     lifts_fence_hook: OrAbsent[bool] = None
     by_hand: OrAbsent[str] = None
@@ -107,10 +109,12 @@ class TargetOpened(StepOutcome, steps=(Step.OPEN_TARGET,)):
         clients_refused: operations that the target still refuses to clients, as text.
         positions_unchanged: how it was proven that no group's position on the source changed.
         canary: result of writing and reading back one record on the target.
+        old_flow: whether MirrorMaker 2's principals may no longer write to the target's data topics, as text.
     """
 
     opened_at: str
     acl_entries_removed: OrAbsent[int] = None
+    old_flow: OrAbsent[str] = None
     clients_refused: OrAbsent[Sequence[str]] = None
     positions_unchanged: OrAbsent[str] = None
     canary: OrAbsent[Figures] = None

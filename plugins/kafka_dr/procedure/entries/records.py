@@ -234,6 +234,7 @@ class ApprovedPlan:
     Attributes:
         opening: ACL entries that open_target will remove from the target, as text.
         opening_adds: ALLOW entries for User:* that open_target will add on the target before, as text.
+        denials: entries that open_target will add on the target before, so that the old flow writes no more, as text.
         deadlines: limits in seconds, by name.
         fence: ACL entries that the fence will add on the source, as text.
         fence_removes: ALLOW entries for User:* that the fence will remove from the source afterwards, as text.
@@ -252,6 +253,7 @@ class ApprovedPlan:
     fence: Sequence[str] = ()
     fence_removes: Sequence[str] = ()
     opening_adds: Sequence[str] = ()
+    denials: Sequence[str] = ()
     excluded: Sequence[PlannedExclusion] = ()
     copies: Mapping[str, str] = field(default_factory=dict)
     abort_open_transactions: bool = False

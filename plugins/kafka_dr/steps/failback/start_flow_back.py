@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_dr.actions.failback.resync_scope import written_since
 from kafka_dr.actions.failback.stranded_decision import mode_of, require_decided
+from kafka_dr.actions.fencing.old_flow import let_flow_write
 from kafka_dr.actions.replication.reverse import (
     ReverseCopies,
     copy_of,
@@ -38,6 +39,7 @@ class StartFlowBack(ProcedureStep):
         or if each direction has topics of its own.
         """
         require_decided(procedure)
+        let_flow_write(procedure, self.task_id, procedure.request.target)
         flow, seeded = procedure.flow, procedure.progress.require(FlowBackSeeded)
         worker, seconds = procedure.mirror_maker(flow), procedure.request.deadlines.stop_seconds
         copies = (

@@ -12,6 +12,7 @@ from kafka_dr.actions.clients import (
     write_canary,
 )
 from kafka_dr.actions.fencing.hook_fence import hook_fences_target, let_clients_in
+from kafka_dr.actions.fencing.old_flow import old_flow_text
 from kafka_dr.actions.fencing.rules import source_rules, target_rules
 from kafka_dr.actions.offsets.review import require_reviewed
 from kafka_dr.actions.recheck import (
@@ -54,7 +55,8 @@ class OpenTarget(ProcedureStep):
             procedure.authority.hold()
             intent = TargetToOpen(
                 removes_acl_entries=planned.removes,
-                adds_acl_entries=planned.adds or None,
+                adds_acl_entries=planned.grants or None,
+                denies_old_flow=planned.denials or None,
                 looked_at_entry=newest_entry,
                 lifts_fence_hook=hook_fences_target(procedure) or None,
             )
@@ -65,6 +67,7 @@ class OpenTarget(ProcedureStep):
             let_clients_in(procedure)
         return TargetOpened(
             acl_entries_removed=len(change.removes),
+            old_flow=old_flow_text(procedure, target_rules(procedure), change.adds),
             clients_refused=refused[:100],
             positions_unchanged=unchanged,
             canary=write_canary(procedure),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr.actions.fencing.old_flow import let_flow_write
 from kafka_dr.actions.replication.reverse import (
     ReverseCopies,
     copy_of,
@@ -32,6 +33,8 @@ class StartReverseReplication(ProcedureStep):
 
         They are compared only if seed_reverse_replication has seeded the reverse flow.
         """
+        # Also without start of the flow: a person may resume it later.
+        let_flow_write(procedure, self.task_id, procedure.request.source)
         flow = procedure.reverse_flow
         if not procedure.request.start_reverse_replication or flow is None:
             return FlowStarted(started=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,7 @@ from kafka_dr.actions.loss.failover_plan import plan_of, with_rereads
 from kafka_dr.actions.loss.last_known_state import with_movement
 from kafka_dr.actions.loss.takeover import plan_section
 from kafka_dr.actions.offsets.early_translation import early_result
+from kafka_dr.actions.readiness.owners import refuse_owned_target
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.actions.spark_jobs import run_spark_job
 from kafka_dr.domain.canonical_json import digest_of
@@ -28,6 +30,7 @@ class AssessDataLoss(ProcedureStep):
 
     def act(self, procedure: Run, context: Any) -> DataLossAssessed:
         """Read both clusters and the archive, let Spark assess; return the plan. Nothing is changed on a cluster."""
+        notes = refuse_owned_target(procedure)
         with run_concurrently() as start:
             gathered = start(read_present_facts, procedure)
             result = run_spark_job(
@@ -51,6 +54,7 @@ class AssessDataLoss(ProcedureStep):
         )
         translated = early_result(procedure, result)
         rows = procedure.artifacts.load(translated) if translated else None
+        assessed = replace(assessed, unproven=(*assessed.unproven, *notes))
         plan = with_rereads(assessed, summary["rereads"], rereads, rows).as_dict()
         cut_off, ends = proven.cut_off, source.ends or last_ends(last_known) | proven.cut_off
         save = procedure.artifacts.save

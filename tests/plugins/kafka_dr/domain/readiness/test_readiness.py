@@ -24,6 +24,7 @@ from kafka_dr.domain.readiness.observation import (
     TopicView,
     WorkerView,
 )
+from kafka_dr.domain.readiness.owners import OwnerView
 from kafka_dr.domain.readiness.readiness import CHECKS, find_blockers, is_settling, standing_still
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -288,6 +289,7 @@ CLOSED = {
     "ACL sync on": (with_source_config(sync__topic__acls__enabled="true"), "fence_stays_local"),
     "ACL sync by default": (with_source_config(sync__topic__acls__enabled=None), "fence_stays_local"),
     "loop": (seen(reverse=flow(*BACK)), "no_loop"),
+    "a label of an owner": (seen(owners=OwnerView(labels=("x of y names Strimzi",))), "nobody_puts_back"),
     "loop: tasks left": (seen(reverse=with_connector(flow(*BACK), "STOPPED", "RUNNING")), "no_loop"),
     "no progress": (seen(last=Sample({T0: 20, T1: 0}, {T0: 10, T1: 0})), "replication_moves"),
     "topic missing": (target(topics={}), "topics_match"),
