@@ -340,6 +340,8 @@ def _old_flow_offsets(procedure: Run, problems: list[str], all_stand: bool) -> d
     if procedure.flow.connect is None:
         return found
     loops = procedure.reverse_flow is not None and not parts_directions(procedure)
+    # A source that does not answer would hold up the next look for a minute.
+    all_stand = all_stand and source_answers(procedure, ASK_SECONDS)
     reads = {"copied": copied_by_old_flow, **({"seeds": seed_at_ends} if all_stand and loops else {})}
     for name, read in reads.items():
         try:

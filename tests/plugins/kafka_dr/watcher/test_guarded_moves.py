@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from kafka_dr.config.settings import load_topology
 from kafka_dr.domain.fencing.guarded_move import GuardedMove
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.vocabulary import Entry
 from kafka_dr.watcher import move_guard, old_flow_offsets
 from kafka_dr.watcher.authority import STEP
 from kafka_dr.watcher.watcher import Watcher
+from kafka_dr.web.status_reader import StatusReader
 
 from tests.support.bench import FENCE
 from tests.support.failback_bench import BACK, OLD, ORDERS, WayBack
@@ -110,6 +112,9 @@ def test_the_second_time_is_contested(moved: Moved) -> None:
     (contested,), (passed,) = moved.written("contested"), moved.written("passed_boundary")
     assert contested["contested"] == [f"{OLD} is RUNNING"]
     assert passed["passed_boundary"] == ["orders-0: source offsets 10 to 30"]
+    shown = StatusReader(load_topology(), moved.way.bench.journal, lambda dag_id: True)
+    status = shown.procedure(moved.way.failover.id, datetime.now(UTC))
+    assert status is not None and "Somebody undoes the move to standby again and again" in status.contested
     said = [line for line in moved.lines if "contested" in line]
     assert "acts no more" in said[0] and len(said) == 2 and "orders-0: source offsets 10 to 30" in said[1]
 
