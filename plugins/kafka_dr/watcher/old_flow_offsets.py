@@ -87,7 +87,7 @@ def copied_by_old_flow(procedure: Run) -> list[str]:
         [
             f"{tp}: source offsets {before.get(tp, -1) + 1} to {last}"
             for tp, last in sorted(now.items())
-            if last is not None and last > before.get(tp, -1)
+            if last is not None and last > before.get(tp, -1) and not procedure.naming.is_heartbeats(tp.topic)
         ]
     )
 
