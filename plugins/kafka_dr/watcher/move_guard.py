@@ -349,13 +349,6 @@ def _old_flow_offsets(procedure: Run, problems: list[str], all_stand: bool) -> d
         except SwitchbackError as error:
             problems.append(str(error))
     return found
-    try:
-        found["copied"] = copied_by_old_flow(procedure)
-        if all_stand and procedure.reverse_flow is not None and not parts_directions(procedure):
-            found["seeds"] = seed_at_ends(procedure)
-    except SwitchbackError as error:
-        problems.append(str(error))
-    return found
 
 
 def _restore(procedure: Run, alias: str, change: AclChange) -> list[str]:
