@@ -106,7 +106,7 @@ class RoundTrips(LostSourceRehearsal):
         state: folder of a lab that is up.
         folder: folder for the round trips' files, such as the clients' event logs.
         seed: seed of topics, records and groups.
-        rate: records per second of the load, whose producers ignore the drain hook; 0: no load.
+        rate: records per second of the load, which ignores the drain hook; 0: none. May be set between client moves.
         scale: factor on the workload's size.
         groups: maximum number of the workload's groups; None: all groups.
         recorded: True: a flight recorder runs, and its samples are awaited before the source is killed.
@@ -132,7 +132,7 @@ class RoundTrips(LostSourceRehearsal):
         self.ledger = Ledger(self.source, Names(ALIASES, self.policy), _now())
         self._chance = random.Random(seed)
         self._client_folders: list[Path] = []
-        self._rate, self._written, self._loads = rate, 0, 0
+        self._written, self._loads = 0, 0
         self._more = self._stranding = 0
 
     # -- clients ----------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class RoundTrips(LostSourceRehearsal):
         if self.load and self._loads:
             folder = self.folder / f"load-{self.seed}-{self._loads}"
             self.load = Load(
-                self.status, folder, self._rate, self.seed, self.load.topics, cluster=self.source, first=2 * self._loads
+                self.status, folder, self.rate, self.seed, self.load.topics, cluster=self.source, first=2 * self._loads
             )
         self._loads += 1
         super().start_load(seconds)
