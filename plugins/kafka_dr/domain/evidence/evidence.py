@@ -215,7 +215,7 @@ def evidence_of(
         "aborted_by": _plain(aborted),
         "continues": _plain(opened and opened.continues),
         "continued_by": continued_by(lines),
-        "contested": contested_text(lines, request["target"]),
+        **({"contested": text} if (text := contested_text(lines, request["target"])) else {}),
         "cool_down": _plain(opened and opened.cool_down),
         "excluded_groups": [_plain(group) for group in drained.excluded] if drained else [],
         "approvals": [{"step": line.step, **line.payload} for line in lines if line.kind == Entry.APPROVAL],
