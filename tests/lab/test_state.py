@@ -220,7 +220,7 @@ def test_the_product_takes_the_topology(lab: Lab) -> None:
     assert (forward.stop_hook is not None) == lab.load().dedicated == (forward.connect is None)
     if lab.load().dedicated:
         assert forward.mirror_maker["offset-syncs.topic.location"] == "target"
-        assert forward.connectors.source == "MirrorSourceConnector"
+        assert forward.connectors.source == ("MirrorSourceConnector",)
 
 
 def test_a_lab_keeps_its_mode(lab: Lab) -> None:

@@ -239,7 +239,7 @@ class MoveGuard:
             undone=seen,
             seen_at=seen_at,
             states=states,
-            **_old_flow_offsets(procedure, not_restored, all_stand=not not_stopped(states)),
+            **_old_flow_offsets(procedure, not_restored, reverse_stands=not not_stopped(reverse.result())),
             not_restored=not_restored,
         )
         record_fact(procedure.authority, STEP, fact)
@@ -329,20 +329,21 @@ def _try_stop(procedure: Run, flow: Flow) -> dict[str, str]:
         return {f"{flow.source}->{flow.target}": str(error)}
 
 
-def _old_flow_offsets(procedure: Run, problems: list[str], all_stand: bool) -> dict[str, Any]:
+def _old_flow_offsets(procedure: Run, problems: list[str], reverse_stands: bool) -> dict[str, Any]:
     """Return what the old flow has copied meanwhile, and set its offsets so that it copies nothing back.
 
     Args:
         problems: gets what could not be done, as text.
-        all_stand: whether both flows are STOPPED; else the offsets are left alone.
+        reverse_stands: whether the reverse flow is STOPPED; else the offsets are left alone, as they would be too low.
     """
     found: dict[str, Any] = {}
     if procedure.flow.connect is None:
         return found
     loops = procedure.reverse_flow is not None and not parts_directions(procedure)
     # A source that does not answer would hold up the next look for a minute.
-    all_stand = all_stand and source_answers(procedure, ASK_SECONDS)
-    reads = {"copied": copied_by_old_flow, **({"seeds": seed_at_ends} if all_stand and loops else {})}
+    may_seed = loops and reverse_stands and source_answers(procedure, ASK_SECONDS)
+    # What was copied is read first, because the seeds replace the offsets that show it.
+    reads = {"copied": copied_by_old_flow, **({"seeds": seed_at_ends} if may_seed else {})}
     for name, read in reads.items():
         try:
             found[name] = read(procedure)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from kafka_dr.actions.replication.reverse import mirrored_ends
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput, NotReady, SwitchbackError
+from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.entries import (
     MirrorMakerStopped,
@@ -31,15 +32,35 @@ from kafka_dr.vocabulary import Step
 
 _SECONDS = 5.0
 _STABLE_SECONDS = 0.5
+#: How long the offsets are tried to be set, and how long one stop may take, in seconds.
+_SEED_SECONDS, _STOP_SECONDS = 6.0, 3.0
 _MOST_LISTED = 100
 
 
 def seed_at_ends(procedure: Run) -> Receipt:
-    """Set the old flow's offsets to the source's log ends, while both flows are STOPPED; return their receipt.
+    """Set the old flow's offsets to the source's log ends; return their receipt. The reverse flow must be STOPPED.
+
+    Whoever resumes the old flow may do so just before its offsets are set, which Connect then refuses. So for some
+    seconds the flow is stopped and its offsets are set again and again: without these offsets it would copy all that
+    the reverse flow has copied.
 
     Raises:
         NotReady: log ends of the source still move, so the reverse flow may still write.
+        SystemUnavailable: Connect did not take the offsets in time.
     """
+    ends_at = time.monotonic() + _SEED_SECONDS
+    while True:
+        try:
+            return _seed_once(procedure)
+        except (NotReady, SystemUnavailable):
+            if time.monotonic() >= ends_at:
+                raise
+        procedure.authority.hold()
+        with suppress(SystemUnavailable, DeadlinePassed):
+            procedure.systems.flow_connectors(procedure.flow).stop_sources(deadline=_STOP_SECONDS)
+
+
+def _seed_once(procedure: Run) -> Receipt:
     ends = mirrored_ends(procedure, [])
     time.sleep(_STABLE_SECONDS)
     if mirrored_ends(procedure, []) != ends:

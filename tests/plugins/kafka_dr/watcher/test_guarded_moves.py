@@ -9,6 +9,7 @@ import pytest
 from kafka_dr.config.settings import load_topology
 from kafka_dr.domain.fencing.guarded_move import GuardedMove
 from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.errors import ConnectUnavailable
 from kafka_dr.vocabulary import Entry
 from kafka_dr.watcher import move_guard, old_flow_offsets
 from kafka_dr.watcher.authority import STEP
@@ -81,6 +82,27 @@ def test_the_old_flow_is_stopped_again(moved: Moved, name: str, state: str) -> N
     (note,) = moved.written("undone")
     assert note["undone"] == [f"{name} is {state}"] and note["procedure_id"] == moved.way.failover.id
     assert any("somebody undoes the move to standby" in line and "Done again, once" in line for line in moved.lines)
+
+
+def test_a_flow_that_is_resumed_before_its_offsets_are_set_is_stopped_once_more(
+    moved: Moved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connect refuses offsets of a flow that runs; without them it would copy back what the reverse flow has copied."""
+    seed_once, tries = old_flow_offsets._seed_once, []
+
+    def resumed_first(procedure: Any) -> Any:
+        tries.append(moved.old.states[OLD])
+        if len(tries) == 1:
+            moved.old.states[OLD] = "RUNNING"
+            raise ConnectUnavailable("PATCH failed", "HTTP 400: must be in the STOPPED state", "stop it")
+        return seed_once(procedure)
+
+    monkeypatch.setattr(old_flow_offsets, "_seed_once", resumed_first)
+    moved.old.states[OLD], moved.primary.log_ends[ORDERS] = "RUNNING", 25
+    moved.look()
+    assert tries == ["STOPPED", "STOPPED"] and moved.old.offsets_set == {OLD: {ORDERS: 24}}
+    (note,) = moved.written("undone")
+    assert note["seeds"]["rows"] == 1 and not [text for text in note["not_restored"] if "STOPPED" in text]
 
 
 def test_the_fence_is_set_again(moved: Moved) -> None:

@@ -18,6 +18,7 @@ from kafka_dr.domain.fencing.armed_fence import armed_fences, watched_sources
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.errors import DeadlinePassed, FenceNotProven, HookUnavailable, KafkaUnavailable
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted
+from kafka_dr.hooks.site.fence import FenceAnswer
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
 from kafka_dr.steps.unplanned import fence_source as fence_source_step
 from kafka_dr.steps.unplanned.fence_source import FenceSource
@@ -317,7 +318,7 @@ def test_a_hook_that_claims_nothing_leaves_it_armed(hooked: Any, monkeypatch: py
     hooked.lost()
     hooked.hook.fences, hooked.hook.away = breaks == "says yes and no", breaks == "is away"
     if breaks == "says yes and no":
-        monkeypatch.setattr(hooked.hook, "state", lambda cluster: type(hooked.hook._asked())(False, "", ""))
+        monkeypatch.setattr(hooked.hook, "state", lambda cluster: FenceAnswer(False, "", ""))
     figures = fence(hooked)
     assert figures["fenced"] == "armed" and figures["answer"]["fenced"] is False and len(armed(hooked)) == 1
     assert ("error" in figures["answer"]) == (breaks == "is away")
