@@ -19,6 +19,8 @@ from tests.support.rehearsals import SEED, kept_if_it_fails
 RATE = int(os.environ.get("SWITCHBACK_RATE", "5000"))
 #: On the way back: MirrorMaker 2 must catch up with clients that go on writing, on the same two cores.
 RATE_BACK = RATE // 5
+#: A failback copies what clients wrote meanwhile: a quarter of an hour was too short on two busy cores.
+RUN_SECONDS = 2_700
 TRIPS = (
     (Leaving(more=10), Returning(more=10)),
     # All brokers, the controller and both workers of the source, with -9.
@@ -31,6 +33,7 @@ def test_there_and_back_twice(policy: str, fresh_lab: Callable[..., Path], tmp_p
     """By ids: nobody skipped, nothing missing, every claim true; and no replica falls out of sync by a fence."""
     lab = Lab(fresh_lab(policy, profile="production"))
     made = RoundTrips(lab.root, tmp_path, SEED, RATE, scale=0.1, groups=12)
+    made.seconds = RUN_SECONDS
     with kept_if_it_fails(lab.root, tmp_path), ReplicaWatch(lab).watching() as watch:
         try:
             made.seed_topics()
