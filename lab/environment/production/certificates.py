@@ -1,6 +1,7 @@
 """The lab's own certificate authority (CA), and the keys and certificates that it issues, in private files.
 
-Kafka's brokers and clients read PEM files. Connect's REST server reads only Java's key stores, so PKCS#12 files.
+Clients read PEM files. Brokers get Java's key stores, so PKCS#12 files: before 3.0 a broker takes a PEM key only
+encrypted. Connect's REST server reads no PEM file at all.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class CertificateFiles:
     Args:
         certificate: PEM file with the certificate.
         key: PEM file with the private key in PKCS#8, unencrypted.
-        both: PEM file with key and certificate, as Kafka's Java programs read them from one file.
+        both: PEM file with key and certificate, for programs that read them from one file.
     """
 
     certificate: Path

@@ -13,7 +13,7 @@ def create_certificates(lab: Lab) -> None:
     for name in (*names, *workers, CERTIFICATE_CLIENT):
         lab.authority.issue_once(name)
     password = lab.load().passwords[KEY_STORES]
-    for name in workers:
+    for name in (*names, *workers):
         lab.authority.key_store(name, password)
     lab.authority.trust_store(password)
 
