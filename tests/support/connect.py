@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, HookUnavailable
+from kafka_dr.errors import ConnectUnavailable, DeadlinePassed, HookUnavailable, NotReady
 from kafka_dr.hooks.site.fence import FenceAnswer
 
 
@@ -95,7 +95,8 @@ class Worker:
 
     def change_offsets(self, name: str, alias: str, seeds: Mapping[TopicPartition, int | None]) -> Any:
         """Store and record the seeds; a connector that runs accepts no offsets."""
-        assert self.states[name] == "STOPPED", f"{name} is {self.states[name]}"
+        if self.states[name] != "STOPPED":
+            raise NotReady("offsets can be changed only while the connector is STOPPED", self.states[name], "stop it")
         self.offsets_set[name] = dict(seeds)
         self.kept[name] = {**self.kept.get(name, self.replicated), **seeds}
         return self.offsets(name)

@@ -53,6 +53,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for what is undone at the same time."""
     monkeypatch.setattr(move_guard, "_SAME_TIME_SECONDS", 0.0)
     monkeypatch.setattr(old_flow_offsets, "_STABLE_SECONDS", 0.0)
+    monkeypatch.setattr(old_flow_offsets, "_SEED_SECONDS", 0.3)
 
 
 @pytest.fixture
