@@ -160,8 +160,13 @@ class MoveGuard:
             return stop_if_both_run(procedure, move)
         if guard.state is GuardState.CONTESTED:
             return _contested_text(procedure, guard.contested, guard.passed or _list_passed(procedure))
-        if not self._undone(procedure).as_texts():
+        first_look = self._undone(procedure)
+        if not first_look.as_texts():
             return ""
+        if first_look.flow and not guard.is_spent(datetime.now(UTC)):
+            # At once: while both flows run, records go in a circle, and double about once a second.
+            procedure.authority.hold()
+            _stop_reverse(procedure, settle=0.0)
         # Looked at again, by the journal as it is now: a procedure may just have begun, or changed its own fence. A
         # moment later, because a program that undoes several things takes a moment, too.
         time.sleep(_SAME_TIME_SECONDS)
@@ -310,21 +315,25 @@ def _unapplied(procedure: Run, alias: str, change: AclChange) -> AclChange:
     )
 
 
-def _stop_reverse(procedure: Run) -> dict[str, str]:
-    """Stop the flow to the old source if it runs, unless topic prefixes part the two directions."""
+def _stop_reverse(procedure: Run, settle: float | None = None) -> dict[str, str]:
+    """Stop the flow to the old source if it runs, unless topic prefixes part the two directions; see `_try_stop`."""
     reverse = procedure.reverse_flow
     if reverse is None or parts_directions(procedure):
         return {}
-    return _try_stop(procedure, reverse)
+    return _try_stop(procedure, reverse, settle)
 
 
-def _try_stop(procedure: Run, flow: Flow) -> dict[str, str]:
+def _try_stop(procedure: Run, flow: Flow, settle: float | None = None) -> dict[str, str]:
     """Ask a flow to stop, and wait a moment; return state by part, or why the flow could not be stopped.
 
     Also parts that are STOPPED are asked: a request to resume may be under way, and the last request counts.
+
+    Args:
+        settle: how long to wait, in seconds; None: SETTLE_SECONDS.
     """
     try:
-        return stop_flow(procedure, STEP, flow, _ACT_SECONDS, SETTLE_SECONDS, trusted=False)
+        wait = SETTLE_SECONDS if settle is None else settle
+        return stop_flow(procedure, STEP, flow, _ACT_SECONDS, wait, trusted=False)
     except SystemUnavailable as error:
         return {f"{flow.source}->{flow.target}": str(error)}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,6 +85,18 @@ def test_the_old_flow_is_stopped_again(moved: Moved, name: str, state: str) -> N
     (note,) = moved.written("undone")
     assert note["undone"] == [f"{name} is {state}"] and note["procedure_id"] == moved.way.failover.id
     assert any("somebody undoes the move to standby" in line and "Done again, once" in line for line in moved.lines)
+
+
+def test_the_reverse_flow_stops_before_anything_is_looked_at_again(
+    moved: Moved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While both flows run, records go in a circle."""
+    states: list[str] = []
+    stands = SimpleNamespace(sleep=lambda _: states.append(moved.way.worker.states[BACK]), monotonic=time.monotonic)
+    monkeypatch.setattr(move_guard, "time", stands)
+    moved.old.states[OLD] = "RUNNING"
+    moved.look()
+    assert states[0] == "STOPPED"
 
 
 def test_a_flow_that_is_resumed_before_its_offsets_are_set_is_stopped_once_more(
