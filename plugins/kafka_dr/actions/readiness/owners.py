@@ -49,7 +49,7 @@ def owner_view(
     """
     entries = procedure.journal.entries(Step.WATCH_OLD_SOURCE, Step.WATCH_OLD_SOURCE)
     markers = [
-        _marker(procedure.journal, entries, acl_marker_place(alias), "" if MARKER_ENTRY in of.entries else "deleted")
+        _marker(procedure.journal, entries, acl_marker_place(alias), _change_of_entry(procedure, alias, of))
         for alias, of in rules.items()
         if of.authorizer
     ]
@@ -88,6 +88,16 @@ def _marker(journal: Journal, entries: Iterable[JournalEntry], place: str, now: 
         held_since=max(at for at in moments if at is not None),
         disturbance=disturbed[-1][1].disturbance if disturbed else None,
     )
+
+
+def _change_of_entry(procedure: Run, alias: str, rules: AclRules) -> str:
+    """Return what differs from a cluster's marker entry; "" if nothing does.
+
+    A missing entry is read again: the watcher may have set it after the rules were read and before the journal was.
+    """
+    systems = procedure.systems
+    acls = systems.source_acls if alias == procedure.request.source else systems.target_acls
+    return "" if MARKER_ENTRY in rules.entries or acls.holds(MARKER_ENTRY) else "deleted"
 
 
 def _read_connector(procedure: Run, connection: str, marker: MarkerView) -> MarkerView:

@@ -10,6 +10,7 @@ from kafka_dr.actions.readiness.owners import owner_view, refuse_owned_target, s
 from kafka_dr.domain.kafka_model.acl import AclRules
 from kafka_dr.domain.readiness.owners import MARKER_ENTRY, acl_marker_place, owner_blockers, owner_notes
 from kafka_dr.errors import NotReady
+from kafka_dr.procedure.entries import MarkerKept
 from kafka_dr.vocabulary import MARKER_CONNECTOR, Entry
 from kafka_dr.watcher.authority import STEP
 from kafka_dr.watcher.markers import Marker, MarkerKeeper
@@ -139,3 +140,12 @@ def test_an_unplanned_failover_to_an_owned_cluster_is_refused(bench: Any) -> Non
     bench.params["acknowledge_owner"] = True
     notes = refuse_owned_target(bench.procedure())
     assert any("An owner is acknowledged" in note and "ACL entry on standby" in note for note in notes)
+
+
+@pytest.mark.parametrize(("there", "now"), [(True, ""), (False, "deleted")])
+def test_a_marker_that_was_set_after_the_rules_were_read_is_no_owners_act(bench: Any, there: bool, now: str) -> None:
+    """A run that begins with the watcher reads the entries a moment before the watcher sets its first marker."""
+    bench.journal.append(STEP, STEP, Entry.OUTCOME, 0, MarkerKept(marker_kept=acl_marker_place("primary")).payload())
+    bench.clusters["primary"].acls = {MARKER_ENTRY} if there else set()
+    (marker,) = owner_view(bench.procedure(), {"primary": AclRules(frozenset())}, {}, []).markers
+    assert marker.kept and marker.now == now
