@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.acl_fence import probe_answers, refused_by_rights
 from kafka_dr.actions.fencing.hook_fence import refuse_lifted_hook
-from kafka_dr.actions.fencing.rules import find_on_every_broker, rules_with, source_rules
+from kafka_dr.actions.fencing.rules import find_on_every_broker, rules_with
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.actions.groups.at_rest import still_held
 from kafka_dr.actions.groups.selected import group_views, held_in_scope
@@ -24,7 +24,7 @@ from kafka_dr.actions.scope.plan_scope import (
     topics_with_positions,
 )
 from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
-from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.observation import GroupView
@@ -70,7 +70,8 @@ def source_still_fenced(procedure: Run) -> None:
             broker did not refuse the probe's write with an authorization error.
     """
     refuse_lifted_hook(procedure)
-    if source_rules(procedure).authorizer and (still_open := _rights_left(procedure)):
+    by_acl = procedure.systems.source_acls.authorizer() is Authorizer.BY_ACL
+    if by_acl and (still_open := _rights_left(procedure)):
         raise FenceNotProven(
             "The fence on the source no longer covers all clients",
             f"rights on {procedure.request.source}: {first_few(still_open)}",

@@ -77,12 +77,12 @@ class Systems:
     @property
     def source_acls(self) -> ClusterAcls:
         """Client for the ACL entries of the source."""
-        return self._acls_of(self.request.source)
+        return self.acls_of(self.request.source)
 
     @property
     def target_acls(self) -> ClusterAcls:
         """Client for the ACL entries of the target."""
-        return self._acls_of(self.request.target)
+        return self.acls_of(self.request.target)
 
     def acls(self, cluster: KafkaCluster) -> ClusterAcls:
         """Return a new client for the ACL entries of the cluster to which `cluster` connects."""
@@ -187,7 +187,8 @@ class Systems:
             self._clusters[alias] = self.cluster(alias)
         return self._clusters[alias]
 
-    def _acls_of(self, alias: str) -> ClusterAcls:
+    def acls_of(self, alias: str) -> ClusterAcls:
+        """Return the client for the ACL entries of the cluster with this alias."""
         if alias not in self._acls:
             self._acls[alias] = self.acls(self._cluster(alias))
         return self._acls[alias]

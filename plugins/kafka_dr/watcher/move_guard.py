@@ -26,7 +26,6 @@ from kafka_dr.domain.fencing.guarded_move import GUARDING, GuardedMove, GuardSta
 from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import SwitchbackError, SystemUnavailable
-from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import (
     EntriesToRestore,
@@ -296,17 +295,12 @@ def part_states(procedure: Run, flow: Flow) -> dict[str, str]:
     return states
 
 
-def _acls_of(procedure: Run, alias: str) -> ClusterAcls:
-    systems = procedure.systems
-    return systems.source_acls if alias == procedure.request.source else systems.target_acls
-
-
 def _unapplied(procedure: Run, alias: str, change: AclChange) -> AclChange:
     """Return what a cluster lacks of a change of its ACL entries; nothing if the cluster does not answer."""
     try:
         if alias == procedure.request.source and not source_answers(procedure, ASK_SECONDS):
             return AclChange()
-        entries = _acls_of(procedure, alias).entries()
+        entries = procedure.systems.acls_of(alias).entries()
     except SystemUnavailable:
         return AclChange()
     return AclChange(
@@ -367,7 +361,7 @@ def _restore(procedure: Run, alias: str, change: AclChange) -> list[str]:
         intent = EntriesToRestore(cluster=alias, restores_acl_entries=change.adds, removes_again=change.removes)
         record_fact(procedure.authority, STEP, intent)
         procedure.authority.hold()
-        return apply_change(procedure, _acls_of(procedure, alias), change)
+        return apply_change(procedure, procedure.systems.acls_of(alias), change)
     except SystemUnavailable as error:
         return [str(error)]
 

@@ -17,7 +17,7 @@ from kafka_dr.actions.fencing.rules import (
     wait_until_applied,
 )
 from kafka_dr.domain.fencing.fence import FenceScope, fence_changes, grants_to_everyone, still_allowed
-from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, Authorizer
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import FenceNotProven, NotReady
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -146,7 +146,7 @@ def fence_writes(procedure: Run, step: str, topics: Iterable[str], by_hook: bool
     refusing = refused_on_every_broker(procedure, step)
     source = procedure.request.source
     listed = "acl entries" if standing_change(procedure, source) else "fence hook" if by_hook else None
-    return WriteFence(len(added), refusing, source_rules(procedure).authorizer, listed)
+    return WriteFence(len(added), refusing, procedure.systems.source_acls.authorizer() is Authorizer.BY_ACL, listed)
 
 
 def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
@@ -215,8 +215,8 @@ def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
 
     None if the topology names no probe for the source, or if the source has no authorizer.
     """
-    probe, rules = procedure.systems.probe(procedure.request.source), source_rules(procedure)
-    if probe is None or not (rules.authorizer or rules.rights_elsewhere):
+    probe = procedure.systems.probe(procedure.request.source)
+    if probe is None or procedure.systems.source_acls.authorizer() is Authorizer.NONE:
         return None
     return {
         broker: probe.probe(PROBE_TOPIC, partition)

@@ -109,10 +109,19 @@ def hook_fences_target(procedure: Run) -> bool:
     return hook is not None and stands and hook.state(target).fenced
 
 
+def meant_to_let_in(procedure: Run) -> bool:
+    """Whether open_target meant to have the fence hook lift its fence of the target, by intents in the journal."""
+    return any(intent.lifts_fence_hook for intent in procedure.progress.facts(TargetToOpen))
+
+
 def let_clients_in(procedure: Run) -> None:
-    """Have the fence hook lift its fence of the target; raise ReadBackFailed if it does not within `fence_seconds`."""
+    """Have the fence hook lift its fence of the target, if open_target meant to.
+
+    Raises:
+        ReadBackFailed: the hook still reports the fence after `fence_seconds`.
+    """
     hook, target = procedure.systems.planned_fence_hook, procedure.request.target
-    if hook is None:
+    if hook is None or not meant_to_let_in(procedure):
         return
     ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
     with acting_under(procedure.authority, lambda: hook.fence(procedure.id, target)):
@@ -136,7 +145,7 @@ def keep_clients_out(procedure: Run) -> None:
         ReadBackFailed: the hook does not report the fence.
     """
     hook, target = procedure.systems.planned_fence_hook, procedure.request.target
-    if hook is None or not any(intent.lifts_fence_hook for intent in procedure.progress.facts(TargetToOpen)):
+    if hook is None or not meant_to_let_in(procedure):
         return
     answer = hook.fence(procedure.id, target)
     if not answer.fenced:

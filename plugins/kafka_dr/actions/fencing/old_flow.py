@@ -51,7 +51,7 @@ def let_flow_write(procedure: Run, step: str, alias: str) -> int:
     own = own_denials(procedure.journal.entries_of_steps(OPENING), alias)
     if not own:
         return 0
-    acls = procedure.systems.source_acls if alias == procedure.request.source else procedure.systems.target_acls
+    acls = procedure.systems.acls_of(alias)
     present = acls.entries() if acls.authorizer() is Authorizer.BY_ACL else frozenset()
     standing = tuple(entry for entry in own if entry in present)
     if not standing:

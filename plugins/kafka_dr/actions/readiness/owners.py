@@ -95,9 +95,8 @@ def _change_of_entry(procedure: Run, alias: str, rules: AclRules) -> str:
 
     A missing entry is read again: the watcher may have set it after the rules were read and before the journal was.
     """
-    systems = procedure.systems
-    acls = systems.source_acls if alias == procedure.request.source else systems.target_acls
-    return "" if MARKER_ENTRY in rules.entries or acls.holds(MARKER_ENTRY) else "deleted"
+    holds = MARKER_ENTRY in rules.entries or procedure.systems.acls_of(alias).holds(MARKER_ENTRY)
+    return "" if holds else "deleted"
 
 
 def _read_connector(procedure: Run, connection: str, marker: MarkerView) -> MarkerView:

@@ -63,8 +63,7 @@ class OpenTarget(ProcedureStep):
             record_fact(procedure.authority, self.task_id, intent)
         change = begun_opening(procedure)
         refused = open_to_clients(procedure, change, scopes)
-        if hook_fences_target(procedure):
-            let_clients_in(procedure)
+        let_clients_in(procedure)
         return TargetOpened(
             acl_entries_removed=len(change.removes),
             old_flow=old_flow_text(procedure, target_rules(procedure), change.adds),
