@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.acl_fence import probe_answers, refused_by_rights
 from kafka_dr.actions.fencing.hook_fence import refuse_lifted_hook
-from kafka_dr.actions.fencing.rules import find_on_every_broker, rules_with
+from kafka_dr.actions.fencing.rules import rules_with, wait_for_every_broker
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.actions.groups.at_rest import still_held
 from kafka_dr.actions.groups.selected import group_views, held_in_scope
@@ -103,7 +103,7 @@ def _rights_left(procedure: Run) -> list[str]:
         rules = rules_with(procedure, source, entries)
         return [right for scope in scopes for right in still_allowed(rules, scope, exempt)]
 
-    return find_on_every_broker(procedure, procedure.systems.source_acls, rights_left)
+    return wait_for_every_broker(procedure, procedure.systems.source_acls, rights_left, until_right=False)
 
 
 def source_ends_are_cut_off(procedure: Run) -> None:

@@ -63,7 +63,10 @@ def wait_until_applied(procedure: Run, acls: ClusterAcls, change: AclChange) -> 
 
 
 def wait_for_every_broker(
-    procedure: Run, acls: ClusterAcls, problems_with: Callable[[frozenset[AclEntry]], list[str]]
+    procedure: Run,
+    acls: ClusterAcls,
+    problems_with: Callable[[frozenset[AclEntry]], list[str]],
+    until_right: bool = True,
 ) -> list[str]:
     """Wait up to `fence_seconds` until the ACL entries of each live broker are right; return what is wrong, as text.
 
@@ -71,26 +74,13 @@ def wait_for_every_broker(
 
     Args:
         problems_with: returns what is wrong with a broker's ACL entries; [] if nothing is.
+        until_right: False if wrong entries are returned at once; then only brokers that do not answer are waited for.
     """
     ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
     while True:
         problems, silent = _problems_by_broker(acls, problems_with)
-        if not (problems or silent) or time.monotonic() >= ends_at:
-            return problems + silent
-        time.sleep(READ_AGAIN_SECONDS)
-
-
-def find_on_every_broker(
-    procedure: Run, acls: ClusterAcls, problems_with: Callable[[frozenset[AclEntry]], list[str]]
-) -> list[str]:
-    """Return what is wrong with the ACL entries of live brokers now, as text; wait only for brokers' answers.
-
-    For parameters and for brokers that do not answer within `fence_seconds` see `wait_for_every_broker`.
-    """
-    ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
-    while True:
-        problems, silent = _problems_by_broker(acls, problems_with)
-        if problems or not silent or time.monotonic() >= ends_at:
+        is_final = bool(problems) and not until_right
+        if is_final or not (problems or silent) or time.monotonic() >= ends_at:
             return problems + silent
         time.sleep(READ_AGAIN_SECONDS)
 
