@@ -20,6 +20,7 @@ class Worker:
         self.needs_tasks: dict[str, bool] = {}
         self.offsets_set: dict[str, Any] = {}
         self.settings: dict[str, str] = {}
+        self.disabled: set[str] = set()
         self.version, self.is_old = "4.3.1", False
         self.replicated: dict[TopicPartition, int | None] = {TopicPartition("orders", 0): 9}
         self.kept: dict[str, dict[TopicPartition, int | None]] = {}
@@ -51,6 +52,16 @@ class Worker:
         """Return a connector's settings; {} unless the test has set some."""
         self.answer()
         return self.settings
+
+    def is_enabled(self, name: str, timeout: float = 30.0) -> bool:
+        """Return whether a resume starts tasks."""
+        self.answer()
+        return name not in self.disabled
+
+    def set_enabled(self, name: str, enabled: bool, timeout: float = 30.0) -> None:
+        """Enable or disable a connector and record the request."""
+        self.asked.append(("enable" if enabled else "disable", name))
+        (self.disabled.discard if enabled else self.disabled.add)(name)
 
     def offsets(self, name: str, timeout: float = 60.0) -> Any:
         """Return the stored offsets: ten records were replicated, unless the test has set other offsets."""

@@ -15,8 +15,8 @@ from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.brokers.descriptions import GroupInfo
 from kafka_dr.hooks.brokers.group_requests import PositionColumns
 from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
+from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
-from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
 from kafka_dr.recorder.clients import FlowBack
 
 ORDERS, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)

@@ -30,7 +30,7 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.observation import GroupView
 from kafka_dr.errors import ConnectUnavailable, Contradiction, DeadlinePassed, FenceNotProven, HookUnavailable, Refusal
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
+from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.site.stop import StopHook
 from kafka_dr.procedure.entries import ConsumersDrained, MirrorMakerStopped, SourceToReopen
 from kafka_dr.procedure.progress import NotYet

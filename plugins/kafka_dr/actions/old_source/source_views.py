@@ -40,7 +40,7 @@ from kafka_dr.errors import KafkaUnavailable, ReadBackFailed, SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import Metadata
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, WriteResult
-from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
+from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.redaction import one_line
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import PROBE_TOPIC

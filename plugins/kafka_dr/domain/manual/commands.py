@@ -262,10 +262,26 @@ def _start_reverse(context: ManualContext) -> ManualStep:
     if not context.start_reverse or context.reverse is None:
         return ManualStep(Step.START_REVERSE_REPLICATION, ("Nothing to do: this run does not start the reverse flow.",))
     flow, forward = context.reverse, context.forward
-    lines = [*require_stopped(forward), *(flow.ask("PUT", name, "/resume") for name in flow.names)]
+    lines = [
+        *require_stopped(forward),
+        *(_set_enabled(forward, name, False) for name in forward.sources if context.loops),
+        *(_set_enabled(flow, name, True) for name in flow.sources),
+        *(flow.ask("PUT", name, "/resume") for name in flow.names),
+    ]
     verb = "is" if len(forward.sources) == 1 else "are"
-    says = (f"Run these commands only while {' and '.join(forward.sources)} {verb} STOPPED.",)
+    says = (
+        f"Run these commands only while {' and '.join(forward.sources)} {verb} STOPPED.",
+        "With `enabled` false a connector copies nothing, also if somebody resumes it.",
+    )
     return ManualStep(Step.START_REVERSE_REPLICATION, says, tuple(lines))
+
+
+def _set_enabled(flow: ConnectorCommands, name: str, enabled: bool) -> str:
+    """Return the command that sets a source connector's `enabled` to false, or removes this setting."""
+    change = "c.pop('enabled', 0)" if enabled else "c.update(enabled='false')"
+    script = quote(f"import json, sys; c = json.load(sys.stdin); {change}; print(json.dumps(c))")
+    body = " -H 'Content-Type: application/json' --data @-"
+    return f"{flow.ask('GET', name, '/config')} | python -c {script} | {flow.ask('PUT', name, '/config', body)}"
 
 
 def require_stopped(flow: ConnectorCommands) -> list[str]:

@@ -64,7 +64,9 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
                 f"Connector {connector.name} does not run",
                 _state_of(connector),
                 "Resume a paused or stopped connector. If a task has failed, read `trace` in the connector's status,"
-                " mend the cause, then restart the task.",
+                " mend the cause, then restart the task. A connector with enabled=false has no task: an earlier"
+                " procedure has disabled it, because the opposite flow was to run; remove this setting only while the"
+                " opposite flow is STOPPED.",
             )
 
 

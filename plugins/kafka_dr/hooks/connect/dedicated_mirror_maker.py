@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed
-from kafka_dr.hooks.connect.mirror_maker import ConnectorOffsets, ConnectorStatus, ConnectWorker
+from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker
 from kafka_dr.hooks.site.stop import StopHook
 
 KeyAndValue = tuple[bytes | None, bytes | None]

@@ -10,7 +10,8 @@ from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.mirror_maker.naming import Naming
-from kafka_dr.hooks.connect.mirror_maker import ConnectorOffsets, ConnectorStatus, ConnectWorker, MirrorMaker
+from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker
+from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
 _READ_SECONDS, _OFFSET_SECONDS = 30.0, 60.0
 
@@ -85,6 +86,14 @@ class FlowConnectors:
     def resume(self, name: str, deadline: float, needs_tasks: bool = True) -> ConnectorStatus:
         """Resume a connector, and return its state once connector and tasks are RUNNING; see `MirrorMaker.resume`."""
         return self._host(name).resume(name, deadline=deadline, needs_tasks=needs_tasks)
+
+    def is_enabled(self, name: str) -> bool:
+        """Whether a resume starts tasks of a source connector; see `MirrorMaker.is_enabled`."""
+        return self._host(name).is_enabled(name)
+
+    def set_enabled(self, name: str, enabled: bool) -> None:
+        """Set `enabled` of a source connector; see `MirrorMaker.set_enabled`."""
+        self._host(name).set_enabled(name, enabled)
 
     def connectors_with(self, topics: Iterable[str]) -> frozenset[str]:
         """Return the source connectors that mirror one of these topics of the flow; a lone one is not asked."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponenti
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
+from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker
 from kafka_dr.hooks.connect.offset_changes import offset_differences, offsets_body
 from kafka_dr.hooks.http_tls import HttpTls, Login
 from kafka_dr.hooks.json_endpoint import HttpAnswer, JsonEndpoint
@@ -27,64 +27,7 @@ _READ_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 _READ_BACK_SECONDS = 5.0
 _DEFAULT_ALIAS = "source"
-
-
-@dataclass(frozen=True)
-class ConnectWorker:
-    """A Connect worker: its version, and the id of the Kafka cluster that holds Connect's internal topics."""
-
-    version: str
-    kafka_cluster_id: str
-
-
-@dataclass(frozen=True)
-class ConnectorStatus:
-    """State of a connector and its tasks as the worker last published it; RUNNING does not prove that records flow.
-
-    Attributes:
-        tasks: state by task id.
-        traces: first line of each failed part's stack trace; the part is "connector" or, for example, "task 0".
-    """
-
-    name: str
-    state: str
-    tasks: dict[int, str] = field(default_factory=dict)
-    traces: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the connector is STOPPED and has no tasks: only then can its offsets be changed."""
-        return self.state == "STOPPED" and not self.tasks
-
-    @property
-    def paused(self) -> bool:
-        """Whether connector and tasks are PAUSED; a paused checkpoint connector still syncs group offsets."""
-        return self.state == "PAUSED" and set(self.tasks.values()) <= {"PAUSED"}
-
-    @property
-    def running(self) -> bool:
-        """Whether the connector and all its tasks are RUNNING; also True without tasks."""
-        return self.state == "RUNNING" and set(self.tasks.values()) <= {"RUNNING"}
-
-    def __str__(self) -> str:
-        failed = "".join(f"; {what}: {trace}" for what, trace in self.traces.items())
-        return f"{self.name} {self.state}, tasks {self.tasks or 'none'}{failed}"
-
-
-@dataclass(frozen=True)
-class ConnectorOffsets:
-    """Last replicated offsets by source alias and partition; a second alias means that a write misspelt the alias."""
-
-    by_alias: dict[str, dict[TopicPartition, int | None]]
-
-    @property
-    def aliases(self) -> frozenset[str]:
-        """Return every source alias for which Connect stores offsets."""
-        return frozenset(self.by_alias)
-
-    def of(self, cluster_alias: str) -> dict[TopicPartition, int | None]:
-        """Return a source alias's last replicated offset by partition; None: a partition stored without offset."""
-        return self.by_alias.get(cluster_alias, {})
+_ENABLED = "enabled"
 
 
 class MirrorMaker:
@@ -197,6 +140,42 @@ class MirrorMaker:
         return self._reach(
             name, "resume", lambda status: status.running and bool(status.tasks or not needs_tasks), deadline
         )
+
+    def is_enabled(self, name: str, timeout: float = 30.0) -> bool:
+        """Whether a connector's setting `enabled` is not false; with false MirrorMaker 2 starts no task on a resume."""
+        return _is_enabled(self._read(f"{_path(name)}/config", timeout))
+
+    def set_enabled(self, name: str, enabled: bool, timeout: float = 30.0) -> None:
+        """Set a connector's `enabled` to false, or remove this setting, whose default is true; read it back.
+
+        Connect only accepts a whole configuration, so all other settings are sent as they were read; they stay in
+        memory. A connector that is to be disabled must be STOPPED, because Connect restarts the tasks of others.
+
+        Raises:
+            NotReady: the connector is to be disabled, but is not STOPPED, or still has tasks.
+            ReadBackFailed: Connect still reports the other value after `timeout` seconds.
+        """
+        ends_at, path = time.monotonic() + timeout, f"{_path(name)}/config"
+        if not enabled and not (status := self.status(name, timeout)).stopped:
+            reason = f"{name} can be disabled only while it is STOPPED without tasks"
+            raise NotReady(reason, str(status), f"stop {name}; its configuration is unchanged")
+        answer = HttpAnswer(requests.codes.ok)
+        while _is_enabled(config := self._read(path, timeout)) != enabled:
+            # The text of an answer may repeat settings, and with them a password.
+            seen = f"HTTP {answer.status}" if answer.status else answer.text
+            if not answer.ok and not _is_transient(answer):
+                raise self._endpoint.failure(f"Connect did not accept the request PUT {path}", seen)
+            if time.monotonic() >= ends_at:
+                raise ReadBackFailed(
+                    f"Connect does not store the setting enabled={str(enabled).lower()} of {name}",
+                    f"answer to PUT {path}: {seen}",
+                    f"find out in the log of the Connect worker at {self._endpoint.base_url} why, or which other"
+                    f" program changes the configuration of {name}",
+                )
+            others = {key: value for key, value in config.items() if key != _ENABLED}
+            body = others if enabled else {**others, _ENABLED: "false"}
+            answer = self._endpoint.attempt("PUT", path, body, max(1.0, ends_at - time.monotonic()))
+            time.sleep(_POLL_SECONDS)
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
         """Return a source connector's last replicated offsets, as of Connect's last flush, up to a minute ago."""
@@ -382,6 +361,10 @@ class MirrorMaker:
 
 def _path(name: str) -> str:
     return f"/connectors/{quote(name, safe='')}"
+
+
+def _is_enabled(config: Mapping[str, str]) -> bool:
+    return str(config.get(_ENABLED, "true")).strip().lower() != "false"
 
 
 def _is_transient(answer: HttpAnswer) -> bool:

@@ -9,6 +9,7 @@ from kafka_dr.procedure.entries.records import Receipt
 from kafka_dr.vocabulary import Step
 
 _STOPPING = (Step.STOP_MIRROR_MAKER, Step.WATCH_OLD_SOURCE, Step.FENCE_RETURNED_CLUSTER, Step.PREPARE_TOPICS)
+_STARTING = (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)
 
 
 class ZeroLagProven(StepOutcome, steps=(Step.WAIT_FOR_ZERO_LAG,)):
@@ -93,7 +94,19 @@ class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
     why_not: OrAbsent[str] = None
 
 
-class EndsNoted(Note, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
+class SourcesToEnable(Intent, steps=_STARTING):
+    """Source connectors that were disabled and are about to be enabled, because their flow may copy again."""
+
+    enables_connectors: Sequence[str]
+
+
+class SourcesToDisable(Intent, steps=_STARTING):
+    """STOPPED source connectors of the opposite flow that are about to be disabled: a resume starts no task of them."""
+
+    disables_connectors: Sequence[str]
+
+
+class EndsNoted(Note, steps=_STARTING):
     """Log ends of the partitions to which a flow is about to write for the first time.
 
     Attributes:
@@ -106,16 +119,18 @@ class EndsNoted(Note, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BAC
     all_noted: bool = False
 
 
-class FlowStarted(StepOutcome, steps=(Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)):
+class FlowStarted(StepOutcome, steps=_STARTING):
     """The flow runs, and its first copies were compared with their originals; if not, `note` has the reason.
 
     Attributes:
         started: False if the run's params do not ask for the flow, or the topology has no such flow.
+        disabled: source connectors of the opposite flow that were disabled, so that a resume starts no task of them.
         partitions_flowing: number of partitions whose first new record and its copy were compared.
     """
 
     started: bool
     connectors: OrAbsent[Sequence[str]] = None
+    disabled: OrAbsent[Sequence[str]] = None
     partitions_flowing: OrAbsent[int] = None
     note: OrAbsent[str] = None
 

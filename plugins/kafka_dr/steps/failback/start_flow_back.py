@@ -8,6 +8,7 @@ from typing import Any
 from kafka_dr.actions.failback.resync_scope import written_since
 from kafka_dr.actions.failback.stranded_decision import mode_of, require_decided
 from kafka_dr.actions.fencing.old_flow import let_flow_write
+from kafka_dr.actions.replication.enabled_flow import disable_sources, enable_sources
 from kafka_dr.actions.replication.reverse import (
     ReverseCopies,
     copy_of,
@@ -35,8 +36,9 @@ class StartFlowBack(ProcedureStep):
     def act(self, procedure: Run, context: Any) -> FlowStarted:
         """Resume source and checkpoint connectors of the flow back, only if the opposite flow is STOPPED.
 
-        Then compare the first copies with the new primary's records. They are not compared if the flow back ran before,
-        or if each direction has topics of its own.
+        The opposite flow is disabled before: a program that resumes it later resumes no task. Then compare the first
+        copies with the new primary's records. They are not compared if the flow back ran before, or if each direction
+        has topics of its own.
         """
         require_decided(procedure)
         let_flow_write(procedure, self.task_id, procedure.request.target)
@@ -47,13 +49,16 @@ class StartFlowBack(ProcedureStep):
             if seeded.ran_before or names_separate_directions(procedure)
             else self._prepare_copies(procedure, seeded)
         )
+        refuse_loop(procedure)
+        disabled = disable_sources(procedure, self.task_id, procedure.reverse_flow)
+        enable_sources(procedure, self.task_id, flow)
         for name in worker.names:
             refuse_loop(procedure)
             with acting_under(procedure.authority, partial(worker.stop, name, deadline=seconds)):
                 worker.resume(name, deadline=seconds, needs_tasks=False)
         if copies is None:
             note = "the flow back continues from its offsets in Connect, so its first copies are not compared"
-            return FlowStarted(started=True, connectors=worker.names, note=note)
+            return FlowStarted(started=True, connectors=worker.names, disabled=disabled, note=note)
         try:
             flowing = procedure.progress.wait(
                 self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
@@ -61,7 +66,7 @@ class StartFlowBack(ProcedureStep):
         except Contradiction:
             worker.stop_sources(deadline=seconds)
             raise
-        return FlowStarted(started=True, connectors=worker.names, partitions_flowing=flowing)
+        return FlowStarted(started=True, connectors=worker.names, disabled=disabled, partitions_flowing=flowing)
 
     def _prepare_copies(self, procedure: Run, seeded: FlowBackSeeded) -> ReverseCopies:
         """Prepare, before the flow back runs, the comparison of the new primary's records with their copies."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.fencing.old_flow import let_flow_write
+from kafka_dr.actions.replication.enabled_flow import disable_sources, enable_sources, was_disabled
 from kafka_dr.actions.replication.reverse import (
     ReverseCopies,
     copy_of,
@@ -31,21 +32,24 @@ class StartReverseReplication(ProcedureStep):
     def act(self, procedure: Run, context: Any) -> FlowStarted:
         """Resume the reverse flow, only if the flow source->target is STOPPED; then compare copies and originals.
 
+        The flow source->target is disabled before: a program that resumes it later resumes no task.
         They are compared only if seed_reverse_replication has seeded the reverse flow.
         """
         # Also without start of the flow: a person may resume it later.
         let_flow_write(procedure, self.task_id, procedure.request.source)
         flow = procedure.reverse_flow
-        if not procedure.request.start_reverse_replication or flow is None:
+        if flow is None:
             return FlowStarted(started=False)
-        for forward in procedure.mirror_maker(procedure.flow).not_stopped():
-            raise Refusal(
-                f"{forward.name} is not STOPPED",
-                f"flow {flow.target}->{flow.source}: {forward.state} with {len(forward.tasks)} tasks",
-                f"Clients work on {flow.source}, and the flow {flow.source}->{flow.target} is not started yet. Stop"
-                f" {forward.name} in Connect, because two flows in opposite directions copy records in a circle. Then"
-                " clear start_reverse_replication.",
-            )
+        if not procedure.request.start_reverse_replication:
+            disabled = disable_sources(procedure, self.task_id, procedure.flow)
+            if was_disabled(procedure, flow):
+                enable_sources(procedure, self.task_id, flow)
+            return FlowStarted(started=False, disabled=disabled)
+        self._refuse_loop(procedure)
+        disabled = disable_sources(procedure, self.task_id, procedure.flow)
+        # Somebody may have resumed the flow meanwhile.
+        self._refuse_loop(procedure)
+        enable_sources(procedure, self.task_id, flow)
         seeded = procedure.progress.require(ReverseFlowSeeded).seeded
         copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
         worker = procedure.mirror_maker(flow)
@@ -54,7 +58,7 @@ class StartReverseReplication(ProcedureStep):
             worker.resume(name, deadline=procedure.request.deadlines.stop_seconds, needs_tasks=False)
         if copies is None:
             note = "the reverse flow was not seeded: its first records were not compared"
-            return FlowStarted(started=True, connectors=worker.names, note=note)
+            return FlowStarted(started=True, connectors=worker.names, disabled=disabled, note=note)
         try:
             flowing = procedure.progress.wait(
                 self.task_id, "Records flowing back", copies.flowing, procedure.request.deadlines.verify_seconds
@@ -62,7 +66,19 @@ class StartReverseReplication(ProcedureStep):
         except Contradiction:
             worker.stop_sources(deadline=procedure.request.deadlines.stop_seconds)
             raise
-        return FlowStarted(started=True, connectors=worker.names, partitions_flowing=flowing)
+        return FlowStarted(started=True, connectors=worker.names, disabled=disabled, partitions_flowing=flowing)
+
+    def _refuse_loop(self, procedure: Run) -> None:
+        """Refuse to start the reverse flow while a source connector of the forward flow is not STOPPED."""
+        flow = procedure.flow
+        for forward in procedure.mirror_maker(flow).not_stopped():
+            raise Refusal(
+                f"{forward.name} is not STOPPED",
+                f"flow {flow.source}->{flow.target}: {forward.state} with {len(forward.tasks)} tasks",
+                f"Clients work on {flow.target}, and the reverse flow is not started yet. Stop"
+                f" {forward.name} in Connect, because two flows in opposite directions copy records in a circle. Then"
+                " clear start_reverse_replication.",
+            )
 
     def _ends_before(self, procedure: Run, flow: Flow) -> dict[TopicPartition, int]:
         """Return log ends on the old source from before the reverse flow was first resumed, by partition."""

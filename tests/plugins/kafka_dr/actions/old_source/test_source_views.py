@@ -29,7 +29,7 @@ from kafka_dr.errors import ConnectUnavailable, HookUnavailable, KafkaUnavailabl
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record import Record, Tail
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, WriteRefused, WriteUnknown
-from kafka_dr.hooks.connect.mirror_maker import ConnectorStatus
+from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.site.source_probe import ApplicationsView
 from kafka_dr.vocabulary import Entry, Step
 

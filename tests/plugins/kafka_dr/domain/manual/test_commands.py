@@ -145,6 +145,8 @@ def test_several_source_connectors_are_each_stopped_and_seeded() -> None:
         assert f"--data @reverse_offsets-{n}.json http://r/connectors/{connector}/offsets" in text
     assert "w.none/offsets" not in text
     assert [text.index(f"http://c/connectors/{name}/status | grep") for name in flow.sources], "none may copy back"
+    for name in (*flow.sources, *reverse.sources):
+        assert text.index(f"{name}/config | python -c") < text.index("http://r/connectors/w.low/resume")
     assert text.index("http://r/connectors/w.none/resume") < text.index("http://r/connectors/w.c/resume")
     assert [name for name, _, _ in seed_files("west", seeds)] == ["reverse_offsets-1.json", "reverse_offsets-2.json"]
     (back,) = rollback_commands(made)
@@ -441,3 +443,20 @@ def test_every_line_without_the_source_can_be_read_by_a_shell() -> None:
     ):
         for line in shell_script("t", forward_commands(made) + rollback_commands(made)).splitlines():
             shlex.split(line, comments=True)
+
+
+@pytest.mark.parametrize("loops", [True, False])
+def test_the_printed_commands_disable_one_flow_and_enable_the_other(loops: bool) -> None:
+    """Run as they stand, but for curl: all other settings stay."""
+    made = hand(done=frozenset(BEFORE), start_reverse=True, loops=loops)
+    (block,) = [b for b in forward_commands(made) if b.step == Step.START_REVERSE_REPLICATION]
+    filters = [line.split(" | ")[1] for line in block.commands if "python -c" in line]
+    written = [
+        json.loads(
+            subprocess.run(
+                step, input=b'{"a": "1", "enabled": "x"}', shell=True, capture_output=True, check=True
+            ).stdout
+        )
+        for step in filters
+    ]
+    assert written == [*([{"a": "1", "enabled": "false"}] if loops else []), {"a": "1"}]

@@ -9,8 +9,8 @@ from kafka_dr.config.topology import Connectors, Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.errors import DeadlinePassed
+from kafka_dr.hooks.connect.connector_state import ConnectorOffsets
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
-from kafka_dr.hooks.connect.mirror_maker import ConnectorOffsets
 
 from tests.support.connect import Worker
 

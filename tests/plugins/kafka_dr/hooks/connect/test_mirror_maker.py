@@ -8,7 +8,8 @@ from urllib.parse import unquote
 import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
-from kafka_dr.hooks.connect.mirror_maker import ConnectorOffsets, MirrorMaker
+from kafka_dr.hooks.connect.connector_state import ConnectorOffsets
+from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.json_endpoint import HttpAnswer
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
@@ -48,6 +49,10 @@ class Connect:
 
     def _get_config(self, _):
         return self.reply(200, self.config)
+
+    def _put_config(self, body):
+        self.config = body if self.keeps_writes else self.config
+        return self.reply(200, {"name": NAME, "config": body})
 
     def _get_status(self, _):
         if self.pending is not None:
@@ -432,3 +437,41 @@ def test_one_read_lasts_as_long_as_the_topology_says(monkeypatch: pytest.MonkeyP
     worker.connectors(timeout=30.0)
     worker.connectors(timeout=1.0)
     assert asked[0] == 3.0 and asked[1] <= 1.0
+
+
+# -- enabled -------------------------------------------------------------------------------------------------------
+
+
+def test_a_disabled_connector_keeps_all_its_other_settings(stopped, mirror):
+    """Also its password; a worker that is busy once is asked again."""
+    before = dict(stopped.config)
+    stopped.faults["PUT"] = [stopped.reply(409, {"error_code": 409, "message": "rebalance"})]
+    mirror.set_enabled(NAME, False)
+    assert stopped.config == {**before, "enabled": "false"} and not mirror.is_enabled(NAME)
+    stopped.server.requests.clear()
+    mirror.set_enabled(NAME, False)
+    assert "PUT" not in [request.method for request in stopped.server.requests], "the second time writes nothing"
+    mirror.set_enabled(NAME, True)
+    assert stopped.config == before and mirror.is_enabled(NAME)
+
+
+def test_a_running_connector_is_not_disabled(connect, mirror):
+    """Connect would restart its tasks."""
+    with pytest.raises(NotReady, match="only while it is STOPPED"):
+        mirror.set_enabled(NAME, False)
+    assert "enabled" not in connect.config
+
+
+def test_an_answer_about_the_configuration_is_not_shown(stopped, mirror):
+    """It may repeat a password."""
+    stopped.faults["PUT"] = [stopped.reply(400, {"error_code": 400, "message": "wrong: hunter2"})]
+    with pytest.raises(ConnectUnavailable, match="HTTP 400") as error:
+        mirror.set_enabled(NAME, False)
+    assert "hunter2" not in str(error.value)
+
+
+def test_a_setting_that_is_not_stored_is_named(stopped, mirror):
+    """Another program puts the configuration back."""
+    stopped.keeps_writes = False
+    with pytest.raises(ReadBackFailed, match="does not store the setting enabled=false of flow-source"):
+        mirror.set_enabled(NAME, False, timeout=0.5)

@@ -65,6 +65,21 @@ def seeds(way: WayBack, figures: dict[str, Any]) -> dict[str, int]:
     }
 
 
+# -- which flow may copy --------------------------------------------------------------------------------------------
+
+
+def test_the_old_flow_is_disabled_before_the_flow_back_runs(bench: Any) -> None:
+    """Whoever resumes it later resumes no task; a flow back that an earlier procedure disabled is enabled."""
+    way = prepared(bench)
+    seed(way)
+    way.worker.disabled, way.worker.states[BACK] = {BACK}, "STOPPED"
+    way.write("standby", 10, "new")
+    with pytest.raises(AirflowFailException):
+        start(way)
+    assert way.old_worker.disabled == {OLD} and not way.worker.disabled
+    assert way.worker.asked.index(("enable", BACK)) < way.worker.asked.index(("resume", BACK))
+
+
 # -- where it begins ---------------------------------------------------------------------------------------------
 
 

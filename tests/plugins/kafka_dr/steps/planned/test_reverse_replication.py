@@ -56,6 +56,51 @@ def test_both_directions_never_run_at_once(bench: Any) -> None:
     assert bench.workers["primary"].asked == []
 
 
+def test_the_forward_flow_is_disabled_and_the_reverse_flow_enabled(bench: Any) -> None:
+    """Before the reverse flow runs, with an intent each; the second time nothing is written."""
+    bench.workers["primary"].disabled = {"s.source"}
+    procedure = opened(bench, seeded=0)
+    for _ in range(2):
+        assert start(bench, procedure).disabled == ("p.source",)
+    assert bench.workers["standby"].disabled == {"p.source"} and not bench.workers["primary"].disabled
+    assert bench.workers["primary"].asked[:2] == [("enable", "s.source"), ("resume", "s.source")]
+    intents = [entry.payload for entry in bench.entries(STEP) if entry.kind == Entry.INTENT]
+    assert intents == [{"disables_connectors": ["p.source"]}, {"enables_connectors": ["s.source"]}]
+
+
+def test_a_forward_flow_that_is_resumed_meanwhile_is_refused(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that resumes connectors acts between the look and the disabling."""
+    procedure, worker = opened(bench, seeded=0), bench.workers["standby"]
+    disable = worker.set_enabled
+
+    def resumed(name: str, enabled: bool, timeout: float = 30.0) -> None:
+        disable(name, enabled)
+        worker.states[name] = "RUNNING"
+
+    monkeypatch.setattr(worker, "set_enabled", resumed)
+    with pytest.raises(Refusal, match="p.source is not STOPPED"):
+        start(bench, procedure)
+    assert bench.workers["primary"].asked == []
+
+
+def test_prefixes_need_no_disabling(make_bench: Any) -> None:
+    """Under default naming nothing goes in a circle."""
+    bench = make_bench(naming={"policy": "default", "separator": "."})
+    assert start(bench, opened(bench, seeded=0)).disabled == ()
+    assert not bench.workers["standby"].disabled
+
+
+def test_a_reverse_flow_that_a_procedure_disabled_can_be_resumed_by_a_person(bench: Any) -> None:
+    """Also if this run does not start it; one that a person disabled is left alone."""
+    bench.workers["primary"].disabled = {"s.source"}
+    procedure = opened(bench, asked=False)
+    assert start(bench, procedure).disabled == ("p.source",)
+    assert bench.workers["primary"].disabled == {"s.source"}
+    procedure.authority.write(Step.START_FLOW_BACK, Entry.INTENT, {"disables_connectors": ["s.source"]})
+    start(bench, procedure)
+    assert not bench.workers["primary"].disabled
+
+
 def test_the_first_new_record_must_be_the_first_copy(bench: Any) -> None:
     """Clients wrote one record and it was copied: one partition flows, both connectors were resumed."""
     procedure = opened(bench)
@@ -63,7 +108,8 @@ def test_the_first_new_record_must_be_the_first_copy(bench: Any) -> None:
     task = StartReverseReplication(task_id=STEP)
     task._ends_before(procedure, procedure.reverse_flow)
     write(bench, "primary", 10, "new")
-    assert task.act(procedure, bench.context()).partitions_flowing == 1
+    figures = task.act(procedure, bench.context())
+    assert (figures.partitions_flowing, figures.disabled) == (1, ("p.source",))
     assert bench.workers["primary"].asked == [("resume", "s.source"), ("resume", "s.checkpoint")]
 
 

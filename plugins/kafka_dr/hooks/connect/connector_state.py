@@ -1,0 +1,65 @@
+"""What a Connect worker reports: the worker itself, a connector's state, and a source connector's offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True)
+class ConnectWorker:
+    """A Connect worker: its version, and the id of the Kafka cluster that holds Connect's internal topics."""
+
+    version: str
+    kafka_cluster_id: str
+
+
+@dataclass(frozen=True)
+class ConnectorStatus:
+    """State of a connector and its tasks as the worker last published it; RUNNING does not prove that records flow.
+
+    Attributes:
+        tasks: state by task id.
+        traces: first line of each failed part's stack trace; the part is "connector" or, for example, "task 0".
+    """
+
+    name: str
+    state: str
+    tasks: dict[int, str] = field(default_factory=dict)
+    traces: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the connector is STOPPED and has no tasks: only then can its offsets be changed."""
+        return self.state == "STOPPED" and not self.tasks
+
+    @property
+    def paused(self) -> bool:
+        """Whether connector and tasks are PAUSED; a paused checkpoint connector still syncs group offsets."""
+        return self.state == "PAUSED" and set(self.tasks.values()) <= {"PAUSED"}
+
+    @property
+    def running(self) -> bool:
+        """Whether the connector and all its tasks are RUNNING; also True without tasks."""
+        return self.state == "RUNNING" and set(self.tasks.values()) <= {"RUNNING"}
+
+    def __str__(self) -> str:
+        failed = "".join(f"; {what}: {trace}" for what, trace in self.traces.items())
+        return f"{self.name} {self.state}, tasks {self.tasks or 'none'}{failed}"
+
+
+@dataclass(frozen=True)
+class ConnectorOffsets:
+    """Last replicated offsets by source alias and partition; a second alias means that a write misspelt the alias."""
+
+    by_alias: dict[str, dict[TopicPartition, int | None]]
+
+    @property
+    def aliases(self) -> frozenset[str]:
+        """Return every source alias for which Connect stores offsets."""
+        return frozenset(self.by_alias)
+
+    def of(self, cluster_alias: str) -> dict[TopicPartition, int | None]:
+        """Return a source alias's last replicated offset by partition; None: a partition stored without offset."""
+        return self.by_alias.get(cluster_alias, {})
