@@ -35,9 +35,15 @@ def stands(lab: Lab, source: str, target: str) -> bool:
 
 
 def resume(lab: Lab, source: str, target: str) -> None:
-    """Somebody resumes a flow by hand, and it runs."""
+    """Somebody resumes a flow by hand that the failover has disabled: it is RUNNING, without a task."""
     connector(lab, source, target, "PUT", "resume").raise_for_status()
-    until(lambda: connector(lab, source, target, "GET", "status").json()["tasks"], f"{source}->{target} to run")
+
+    def runs() -> bool:
+        told = connector(lab, source, target, "GET", "status").json()
+        assert told["tasks"] == [], "a disabled connector copies nothing"
+        return told["connector"]["state"] == "RUNNING"
+
+    until(runs, f"{source}->{target} to run")
 
 
 def test_the_step_refuses(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
