@@ -196,7 +196,8 @@ _SYNCS = {"offset-syncs.topic.location": "target", "offset-syncs.topic.replicati
 _OF_KIND = {
     "source": {
         "topics": ".*",
-        "topics.exclude": r"__.*,mm2.*\.internal,.*\.checkpoints\.internal,heartbeats,(primary|standby)\.heartbeats",
+        "topics.exclude": r"__.*,.*\.replica,mm2.*\.internal,.*\.checkpoints\.internal"
+        r",heartbeats,(primary|standby)\.heartbeats",
         "replication.factor": "1",
         "refresh.topics.interval.seconds": "1",
         "sync.topic.acls.enabled": "false",

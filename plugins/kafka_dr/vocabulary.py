@@ -100,6 +100,9 @@ REJECT = "Reject"
 #: Switchback's topics, on either cluster. MirrorMaker 2 never mirrors names that start with two underscores.
 PROBE_TOPIC = "__switchback_probe"
 CANARY_TOPIC = "__switchback_canary"
+#: A topic that a connector of Switchback's mirrors, so its name must be none of those that MirrorMaker 2 never mirrors.
+#: The default of `topics.exclude` excludes it from all other connectors.
+EXEMPT_TOPIC, EXEMPT_CONNECTOR = "switchback-canary.replica", "switchback-canary"
 #: Markers: a connector that never runs, and an ACL entry for a principal that nobody has, on a topic that nobody makes.
 MARKER_CONNECTOR, MARKER_TOPIC, MARKER_PRINCIPAL = "switchback-marker", "__switchback_marker", "User:switchback-marker"
 #: Kafka's own topic with the commits of all groups.

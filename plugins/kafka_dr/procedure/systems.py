@@ -14,6 +14,7 @@ from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record import key_and_value
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter
+from kafka_dr.hooks.connect.canary_connector import CanaryConnector
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.connect.marker_connector import MarkerConnector
@@ -105,6 +106,10 @@ class Systems:
     def marker_connector(self, connection: str) -> MarkerConnector:
         """Return the client of the marker connector in the Connect worker that an Airflow connection names."""
         return MarkerConnector(*self._login(connection))
+
+    def canary_connector(self, connection: str) -> CanaryConnector:
+        """Return the client of the canary's connector in the Connect worker that an Airflow connection names."""
+        return CanaryConnector(*self._login(connection))
 
     def dedicated(self, flow: Flow, hook: StopHook) -> FlowConnectors:
         """Return the client of a flow in dedicated mode: settings come from the topology, `hook` stops the flow."""

@@ -1,8 +1,8 @@
 """The old flow's offsets in Connect: what it copied although it was stopped, and where it would go on.
 
 While the reverse flow ran it copied records from the target to the old source. An old flow that is resumed would copy
-these records back. So its offsets are set to the source's log ends, as soon as both flows are STOPPED: whoever resumes
-it later copies only what is new on the old source.
+these records back, if it is not disabled. So its offsets are set to the source's log ends, as soon as both flows are
+STOPPED: whoever resumes it later copies only what is new on the old source.
 """
 
 from __future__ import annotations
@@ -35,6 +35,18 @@ _STABLE_SECONDS = 0.5
 #: How long the offsets are tried to be set, and how long one stop may take, in seconds.
 _SEED_SECONDS, _STOP_SECONDS = 6.0, 3.0
 _MOST_LISTED = 100
+
+
+def resumes_copying(procedure: Run) -> bool:
+    """Whether a resume lets the old flow copy; a flow that the move has disabled needs no other offsets.
+
+    True if Connect does not say.
+    """
+    connectors = procedure.systems.flow_connectors(procedure.flow)
+    try:
+        return any(map(connectors.is_enabled, connectors.sources))
+    except SystemUnavailable:
+        return True
 
 
 def seed_at_ends(procedure: Run) -> Receipt:

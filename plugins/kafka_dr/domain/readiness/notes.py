@@ -11,6 +11,7 @@ from kafka_dr.domain.readiness.blocker import MOST_LISTED
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.owners import owner_notes
 from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS
+from kafka_dr.vocabulary import EXEMPT_TOPIC
 
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 
@@ -53,9 +54,14 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
             "Groups that do not move (excluded by the flow's filter, or without a position on its topics):"
             f" {first_few(ignored, MOST_LISTED)}."
         )
-    others = sorted(t for t in o.source.topics if t not in o.scope and not t.startswith("__"))
+    others = sorted(t for t in o.source.topics if t not in o.scope and not _is_own(t))
     if others:
         yield (f"Topics that the flow does not replicate, and that are not fenced: {first_few(others, MOST_LISTED)}.")
+
+
+def _is_own(topic: str) -> bool:
+    """Whether a topic is Kafka's, or Switchback's own."""
+    return topic.startswith("__") or topic.endswith(EXEMPT_TOPIC)
 
 
 def _tombstone_note(o: Observation) -> Iterator[str]:

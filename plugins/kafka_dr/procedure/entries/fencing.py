@@ -62,6 +62,13 @@ class WriterDenialsToRemove(Intent, steps=(Step.START_FLOW_BACK, Step.START_REVE
     cluster: str
 
 
+class CanaryToCopy(Intent, steps=(Step.CHECK_READINESS,)):
+    """The connector that is about to copy a canary record, and by cluster the ACL entries on the canary's topics."""
+
+    canary: str
+    canary_entries: Mapping[str, Sequence[AclEntry]]
+
+
 class FenceHookToAsk(Intent, steps=(Step.FENCE_PRODUCERS, Step.FENCE_SOURCE)):
     """Alias of the cluster that the fence hook is about to be asked to fence."""
 

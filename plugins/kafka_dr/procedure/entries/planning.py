@@ -28,6 +28,8 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
         positions: receipt of the groups' positions on the source, so that the forecast need not read very many
             positions a second time; None for few positions, which the forecast reads itself.
         read_at: when these positions were read; None without `positions`.
+        exempt_proven: whether MirrorMaker 2 copied a canary record to a topic that was fenced as clients' topics will
+            be; `exempt_seconds`: how long that took.
     """
 
     topics: int
@@ -38,6 +40,8 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
     topic_ids: Mapping[str, str]
     positions: OrAbsent[Receipt] = None
     read_at: OrAbsent[str] = None
+    exempt_proven: OrAbsent[bool] = None
+    exempt_seconds: OrAbsent[float] = None
 
 
 class Planned(StepOutcome):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.acl_fence import refuse_probe_without_rights
+from kafka_dr.actions.fencing.exempt_canary import CanaryVerdict, copy_canary
 from kafka_dr.actions.fencing.open_transactions import transactions_can_be_ended
 from kafka_dr.actions.readiness.observe import observed_at_rest
 from kafka_dr.actions.readiness.plan import kept_for_forecast, records_per_second
@@ -28,7 +30,9 @@ class CheckReadiness(ProcedureStep):
     def act(self, procedure: Run, context: Any) -> ReadinessChecked:
         """Observe both clusters, run the checks; record topic ids, by which a later run detects recreated topics."""
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
-        observation = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
+        with run_concurrently() as start:
+            canary = start(copy_canary, procedure, self.task_id)
+            observation = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
         blockers = find_blockers(observation)
         if blockers:
             record_fact(procedure.authority, self.task_id, ReadinessBlocked(blockers=[b.as_dict() for b in blockers]))
@@ -38,15 +42,18 @@ class CheckReadiness(ProcedureStep):
                 listed,
                 " ".join(dict.fromkeys(f"{b.gate}: {b.next_step}" for b in blockers)),
             )
+        exempt: CanaryVerdict = canary.result()
         transactions_can_be_ended(procedure)
         refuse_probe_without_rights(procedure)
         procedure.systems.connections.check_spark(procedure.topology.spark.connection)
         return ReadinessChecked(
             topics=len(observation.scope),
             groups=len(observation.groups),
-            notes=list_notes(observation),
+            notes=[*list_notes(observation), *([exempt.note] if exempt.note else [])],
             records_per_second=records_per_second(observation),
             isolation=isolation_of(observation.flow.source_config),
+            exempt_proven=exempt.proven,
+            exempt_seconds=exempt.seconds,
             topic_ids={t: observation.source.topics[t].topic_id for t in observation.scope},
             **kept_for_forecast(procedure, observation.positions, read_at),
         )

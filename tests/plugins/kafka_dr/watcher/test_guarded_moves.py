@@ -87,6 +87,14 @@ def test_the_old_flow_is_stopped_again(moved: Moved, name: str, state: str) -> N
     assert any("somebody undoes the move to standby" in line and "Done again, once" in line for line in moved.lines)
 
 
+def test_a_disabled_flow_needs_no_other_offsets(moved: Moved) -> None:
+    """Whoever resumes it resumes no task: the watcher does not lose seconds on its offsets."""
+    moved.old.disabled, moved.old.states[OLD] = {OLD}, "RUNNING"
+    moved.look()
+    assert moved.old.states[OLD] == moved.way.worker.states[BACK] == "STOPPED"
+    assert moved.old.offsets_set == {} and "seeds" not in moved.written("undone")[0]
+
+
 def test_the_reverse_flow_stops_before_anything_is_looked_at_again(
     moved: Moved, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,83 @@
+"""A canary record that MirrorMaker 2 copies to the source, to a topic that is fenced like clients' topics will be.
+
+If the record arrives, the principal as which MirrorMaker 2 writes is one that the fence leaves alone. The fence of the
+canary's topic differs in one thing: ALLOW entries for User:* on all topics stay, because they cannot be replaced for
+one topic. Then the record proves only that MirrorMaker 2 writes as none of the principals that are denied by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kafka_dr.domain.fencing.fence import FenceScope, fence_changes, grants_to_everyone
+from kafka_dr.domain.kafka_model.acl import ANY_HOST, AclEntry, AclRules
+from kafka_dr.vocabulary import EXEMPT_CONNECTOR, EXEMPT_TOPIC
+
+#: Settings of the canary's connector that differ from the source connector whose configuration it has.
+_OWN_SETTINGS = {
+    "name": EXEMPT_CONNECTOR,
+    "topics": re.escape(EXEMPT_TOPIC),
+    "topics.exclude": "switchback-no-topic",
+    "topic.filter.class": "org.apache.kafka.connect.mirror.DefaultTopicFilter",
+    "tasks.max": "1",
+    "source.consumer.auto.offset.reset": "earliest",
+    "heartbeats.replication.enabled": "false",
+    "emit.offset-syncs.enabled": "false",
+    "sync.topic.acls.enabled": "false",
+    "sync.topic.configs.enabled": "false",
+}
+#: Settings that the canary's connector must not have: the older name of `topics.exclude`, a disabled connector's, and
+#: those of offset syncs, with which Connect accepts no connector that emits none.
+_LEFT_OUT = re.compile(r"topics\.blacklist|enabled|offset-syncs\..*|offset\.lag\.max")
+
+
+def canary_config(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration of a connector that mirrors the canary's topic only, with the clients of another one.
+
+    Args:
+        config: the configuration of a source connector.
+    """
+    return {key: value for key, value in config.items() if not _LEFT_OUT.fullmatch(key)} | _OWN_SETTINGS
+
+
+def fenced_canary(rules: AclRules, topic: str, exempt: frozenset[str]) -> tuple[AclEntry, ...]:
+    """Return the ACL entries that fence the canary's topic on the source, and let exempt principals use it.
+
+    Args:
+        rules: the source's ACL entries, without any for the topic itself.
+        topic: the topic's name on the source.
+    """
+    if not rules.authorizer:
+        return ()
+    scope = FenceScope.writes([topic])
+    narrowed = rules.without_entries(grants_to_everyone(rules, scope))
+    fence = fence_changes(narrowed, scope, exempt).added
+    return tuple(dict.fromkeys((*fence, *_rights_on(rules, topic, exempt))))
+
+
+def read_canary(rules: AclRules, topic: str, exempt: frozenset[str]) -> tuple[AclEntry, ...]:
+    """Return the ACL entries that let exempt principals use the canary's topic on the target.
+
+    None are needed where the brokers allow everything on a topic without entries.
+    """
+    if not rules.authorizer:
+        return ()
+    unlisted = rules.allow_everyone and rules.rights("read", "topic", [topic]).names_without_entry()
+    return () if unlisted else _rights_on(rules, topic, exempt)
+
+
+def _rights_on(rules: AclRules, topic: str, exempt: frozenset[str]) -> tuple[AclEntry, ...]:
+    bound = sorted(exempt - rules.super_users)
+    return tuple(AclEntry("topic", topic, "literal", principal, ANY_HOST, "all", "allow") for principal in bound)
+
+
+def note_of_grants(rules: AclRules, topic: str) -> str:
+    """Return, for the plan, what the canary does not prove; "" if it proves all."""
+    granted = grants_to_everyone(rules, FenceScope.writes([topic]))
+    if not granted:
+        return ""
+    return (
+        f"Everyone may write by {granted[0]}, which the fence replaces for all topics at once: that MirrorMaker 2"
+        " writes as an exempt principal is proven only against the principals that are denied by name."
+    )
