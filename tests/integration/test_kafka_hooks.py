@@ -248,6 +248,11 @@ def test_acl_entries_go_round_and_nothing_else_moves(primary: KafkaCluster) -> N
     eventually(lambda: acls.missing(wanted) == [], "the entries are there", 10)
     assert acls.entries() == before | set(wanted)
     eventually(lambda: set(acls.entries_by_broker().values()) == {acls.entries()}, "on each broker", 10)
+    for topic in {entry.name for entry in acls.entries() if entry.resource_type == "topic"} | {"no-such-topic"}:
+        named = {e for e in acls.entries() if (e.resource_type, e.name, e.pattern) == ("topic", topic, "literal")}
+        assert set(acls.entries_by_broker(topic).values()) == {frozenset(named)}
+        covering = {e for e in acls.entries() if e.resource_type == "topic" and e.covers(topic)}
+        assert topic == "*" or acls.entries_for(topic) == covering
     assert acls.remove(wanted[:1]) == {wanted[0]}
     assert acls.remove(wanted[:1]) == frozenset()
     eventually(lambda: acls.entries() == before | set(wanted[1:]), "one is gone", 10)

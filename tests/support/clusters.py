@@ -208,8 +208,15 @@ class Acls:
         self.cluster.answer()
         return frozenset(self.cluster.acls)
 
-    def entries_by_broker(self) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
+    def entries_for(self, topic: str) -> frozenset[AclEntry]:
+        """Return the ACL entries that cover a topic."""
+        return frozenset(e for e in self.entries() if e.resource_type == "topic" and e.covers(topic))
+
+    def entries_by_broker(self, topic: str | None = None) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
         """Return the ACL entries by broker; a broker in `lags` has those that the test gives it."""
+        if topic is not None:
+            of_topic = frozenset(e for e in self.entries() if (e.name, e.pattern) == (topic, "literal"))
+            return dict.fromkeys(self.cluster.broker_ids, of_topic)
         return {broker: self.entries() for broker in self.cluster.broker_ids} | self.cluster.lags
 
     def holds(self, entry: AclEntry, **_: Any) -> bool:

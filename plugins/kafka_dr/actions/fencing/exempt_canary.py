@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from kafka_dr.actions.fencing.rules import apply_change, source_rules, target_rules
+from kafka_dr.actions.fencing.rules import rules_with, wait_for_every_broker
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.fencing.exempt_canary import canary_config, fenced_canary, note_of_grants, read_canary
-from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, Authorizer
+from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules, Authorizer
 from kafka_dr.domain.kafka_model.kafka_version import kafka_version
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import NotReady, SwitchbackError, SystemUnavailable
+from kafka_dr.errors import NotReady, ReadBackFailed, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import CanaryToCopy
@@ -58,7 +58,7 @@ def copy_canary(procedure: Run, step: str) -> CanaryVerdict:
         return CanaryVerdict(False, note=_not_proven(procedure, why_not))
     try:
         return _Canary(procedure, step, flow).copy()
-    except SystemUnavailable as error:
+    except (SystemUnavailable, ReadBackFailed) as error:
         return CanaryVerdict(False, note=_not_proven(procedure, str(error)))
 
 
@@ -69,28 +69,32 @@ class _Canary:
         self._procedure, self._step, self._flow = procedure, step, flow
         self._source, self._target = procedure.request.source, procedure.request.target
         self._copy = TopicPartition(procedure.naming.remote(flow.source, EXEMPT_TOPIC), 0)
+        self._topics = {self._source: self._copy.topic, self._target: EXEMPT_TOPIC}
         self._connector = procedure.systems.canary_connector(flow.worker)
 
     def copy(self) -> CanaryVerdict:
-        procedure, rules = self._procedure, source_rules(self._procedure)
+        procedure = self._procedure
         procedure.systems.target.create_topic(EXEMPT_TOPIC, 1, configs=_SETTINGS)
         procedure.systems.source.create_topic(self._copy.topic, 1, configs=_SETTINGS)
-        theirs = target_rules(procedure)
+        self._remove()
+        rules = {alias: _rules_for(procedure, alias, topic) for alias, topic in self._topics.items()}
         entries = {
-            self._source: fenced_canary(rules, self._copy.topic, procedure.exempt(self._source)),
-            self._target: read_canary(theirs, EXEMPT_TOPIC, procedure.exempt(self._target)),
+            self._source: fenced_canary(rules[self._source], self._copy.topic, procedure.exempt(self._source)),
+            self._target: read_canary(rules[self._target], EXEMPT_TOPIC, procedure.exempt(self._target)),
         }
         record_fact(procedure.authority, self._step, CanaryToCopy(canary=EXEMPT_CONNECTOR, canary_entries=entries))
         try:
             for alias, added in entries.items():
                 procedure.authority.hold()
-                unapplied = apply_change(procedure, procedure.systems.acls_of(alias), AclChange(added))
+                unapplied = self._add(alias, AclChange(added))
                 if unapplied:
                     return CanaryVerdict(False, note=_not_proven(procedure, first_few(unapplied)))
             begun = time.monotonic()
             if not self._copied():
                 return CanaryVerdict(False, note=_not_proven(procedure, f"no copy within {_COPY_SECONDS:g} s"))
-            return CanaryVerdict(True, round(time.monotonic() - begun, 1), note_of_grants(rules, self._copy.topic))
+            return CanaryVerdict(
+                True, round(time.monotonic() - begun, 1), note_of_grants(rules[self._source], self._copy.topic)
+            )
         finally:
             self._remove()
 
@@ -117,14 +121,24 @@ class _Canary:
         records = self._procedure.systems.reader(self._source).range(self._copy, start, end)
         return [record.value for record in records]
 
+    def _add(self, alias: str, change: AclChange) -> list[str]:
+        """Add entries; return what brokers have not applied after `fence_seconds`, as text."""
+        if not change:
+            return []
+        acls = self._procedure.systems.acls_of(alias)
+        acls.add(change.adds)
+        return wait_for_every_broker(self._procedure, acls, change.list_unapplied, topic=self._topics[alias])
+
     def _remove(self) -> None:
         """Delete the connector, and all ACL entries of the canary's topics, also those that a killed process left."""
         with suppress(SwitchbackError):
             self._connector.delete()
-        for alias, topic in ((self._source, self._copy.topic), (self._target, EXEMPT_TOPIC)):
+        for alias, topic in self._topics.items():
             with suppress(SwitchbackError):
                 acls = self._procedure.systems.acls_of(alias)
-                apply_change(self._procedure, acls, AclChange(removes=tuple(_of_topic(acls.entries(), topic))))
+                change = AclChange(removes=tuple(_of_topic(acls.entries_for(topic), topic)))
+                acls.remove(change.removes)
+                wait_for_every_broker(self._procedure, acls, change.list_unapplied, topic=topic)
 
     def _refused(self, refusal: str) -> NotReady:
         names = first_few(sorted(self._procedure.exempt(self._source)))
@@ -160,6 +174,14 @@ def _why_not_tried(procedure: Run, flow: Flow | None) -> str:
         pairs = first_few([f"{f.source}->{f.target}" for f in mirroring])
         return f"the flow {pairs} mirrors {EXEMPT_TOPIC}: add it to topics.exclude of its source connectors"
     return ""
+
+
+def _rules_for(procedure: Run, alias: str, topic: str) -> AclRules:
+    """Return a cluster's ACL rules as far as they cover a topic; `authorizer` is False if no ACL entry decides."""
+    acls = procedure.systems.acls_of(alias)
+    if acls.authorizer() is not Authorizer.BY_ACL:
+        return AclRules(frozenset(), authorizer=False)
+    return rules_with(procedure, alias, acls.entries_for(topic))
 
 
 def _has_heartbeats(procedure: Run) -> bool:

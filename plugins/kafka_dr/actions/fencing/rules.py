@@ -67,6 +67,7 @@ def wait_for_every_broker(
     acls: ClusterAcls,
     problems_with: Callable[[frozenset[AclEntry]], list[str]],
     until_right: bool = True,
+    topic: str | None = None,
 ) -> list[str]:
     """Wait up to `fence_seconds` until the ACL entries of each live broker are right; return what is wrong, as text.
 
@@ -75,10 +76,11 @@ def wait_for_every_broker(
     Args:
         problems_with: returns what is wrong with a broker's ACL entries; [] if nothing is.
         until_right: False if wrong entries are returned at once; then only brokers that do not answer are waited for.
+        topic: only literal entries on this topic are read; None: all entries.
     """
     ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
     while True:
-        problems, silent = _problems_by_broker(acls, problems_with)
+        problems, silent = _problems_by_broker(acls, problems_with, topic)
         is_final = bool(problems) and not until_right
         if is_final or not (problems or silent) or time.monotonic() >= ends_at:
             return problems + silent
@@ -86,10 +88,10 @@ def wait_for_every_broker(
 
 
 def _problems_by_broker(
-    acls: ClusterAcls, problems_with: Callable[[frozenset[AclEntry]], list[str]]
+    acls: ClusterAcls, problems_with: Callable[[frozenset[AclEntry]], list[str]], topic: str | None
 ) -> tuple[list[str], list[str]]:
     """Return what is wrong with the entries of brokers that answer, and which brokers do not answer, as text."""
-    applied = acls.entries_by_broker()
+    applied = acls.entries_by_broker(topic)
     # Nearly always all brokers have the same entries, whose evaluation then takes one pass.
     by_entries = {entries: problems_with(entries) for entries in applied.values() if isinstance(entries, frozenset)}
     return (

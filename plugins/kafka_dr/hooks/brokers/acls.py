@@ -83,12 +83,26 @@ class ClusterAcls:
                 self._refuse_unreadable(timeout)
             return entries
 
-    def entries_by_broker(self) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
+    def entries_for(self, topic: str, timeout: float = _SECONDS) -> frozenset[AclEntry]:
+        """Return the ACL entries that cover a topic: literal, prefixed and for all topics; reads no other entry."""
+        covering = AclBindingFilter(
+            ResourceType.TOPIC, topic, ResourcePatternType.MATCH, None, None, AclOperation.ANY, AclPermissionType.ANY
+        )
+        with kafka_border(self._alias, "reading ACL entries"):
+            found = self._admin.describe_acls(covering, request_timeout=timeout).result(timeout + 5)
+            if not found:
+                self._refuse_unreadable(timeout)
+            return frozenset(_entry(binding) for binding in found)
+
+    def entries_by_broker(self, topic: str | None = None) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
         """Return the ACL entries that each live broker has applied, by the broker's id.
 
         Brokers apply a change one after the other. A broker that does not answer has the error in place of its entries.
+
+        Args:
+            topic: only literal entries on this topic; None: all entries.
         """
-        return self._cluster.every_broker.acl_entries([broker.id for broker in self._cluster.brokers()])
+        return self._cluster.every_broker.acl_entries([broker.id for broker in self._cluster.brokers()], topic)
 
     def _refuse_unreadable(self, timeout: float) -> None:
         in_service(self._admin, timeout)

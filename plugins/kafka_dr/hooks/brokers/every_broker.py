@@ -32,7 +32,7 @@ T = TypeVar("T")
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _SECONDS = 10.0
-_ANY = 1
+_ANY, _TOPIC, _LITERAL = 1, 2, 3
 #: Kafka's numbers in its protocol; other types of resources are never fenced.
 _RESOURCE_TYPES = {2: "topic", 3: "group", 4: "cluster", 5: "transactional_id"}
 _PATTERNS = {3: "literal", 4: "prefixed"}
@@ -92,14 +92,19 @@ class EveryBroker:
         return f"EveryBroker({self._alias!r})"
 
     def acl_entries(
-        self, brokers: Iterable[int], timeout: float = _SECONDS
+        self, brokers: Iterable[int], topic: str | None = None, timeout: float = _SECONDS
     ) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
         """Return the ACL entries that each of these brokers has applied, by the broker's id.
+
+        Args:
+            topic: only literal entries on this topic; None: all entries.
+            timeout: limit of the requests, in seconds.
 
         No entry for a broker without an authorizer. A broker that refuses, or does not answer within `timeout` seconds,
         has the error in place of its entries.
         """
-        return self._ask("reading ACL entries", {broker: _describe_acls() for broker in brokers}, _entries_in, timeout)
+        requests = {broker: _describe_acls(topic) for broker in brokers}
+        return self._ask("reading ACL entries", requests, _entries_in, timeout)
 
     def producers(
         self, leaders: Mapping[TopicPartition, int], timeout: float = _SECONDS
@@ -170,11 +175,11 @@ class EveryBroker:
         )
 
 
-def _describe_acls() -> DescribeAclsRequest:
+def _describe_acls(topic: str | None) -> DescribeAclsRequest:
     return DescribeAclsRequest(
-        resource_type_filter=_ANY,
-        resource_name_filter=None,
-        pattern_type_filter=_ANY,
+        resource_type_filter=_ANY if topic is None else _TOPIC,
+        resource_name_filter=topic,
+        pattern_type_filter=_ANY if topic is None else _LITERAL,
         principal_filter=None,
         host_filter=None,
         operation=_ANY,

@@ -85,7 +85,7 @@ def test_a_copied_canary_proves_the_principal(bench: Any, connector: Connector) 
     verdict = copy(bench)
     assert verdict.proven and verdict.seconds is not None and not verdict.note
     assert AclEntry("topic", EXEMPT_TOPIC, "literal", "User:app", "*", "write", "deny") in connector.seen
-    assert {alias: cluster.acls for alias, cluster in bench.clusters.items()} == before and connector.deleted == 1
+    assert {alias: cluster.acls for alias, cluster in bench.clusters.items()} == before and connector.deleted == 2
     (intent,) = bench.entries(STEP)
     assert set(intent.payload["canary_entries"]) == {"primary", "standby"}
 
@@ -96,7 +96,7 @@ def test_a_principal_that_is_not_exempt_is_refused(bench: Any, connector: Connec
     connector.principal = principal
     with pytest.raises(NotReady, match="MirrorMaker 2 may not write behind the fence.*User:mm2"):
         copy(bench)
-    assert connector.deleted == 1 and not on_the_topic(bench)
+    assert connector.deleted == 2 and not on_the_topic(bench)
 
 
 def test_a_canary_that_is_not_copied_proves_nothing(bench: Any, connector: Connector) -> None:
