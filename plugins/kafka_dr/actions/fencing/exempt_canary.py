@@ -1,4 +1,4 @@
-"""Have MirrorMaker 2 copy a canary record to the source, to a topic of Switchback's that is fenced like clients'.
+"""Have MirrorMaker 2 copy a canary to the source, to a topic of Switchback's that is fenced like clients'.
 
 The connector has the configuration of the reverse flow's source connector, so it writes as the principal as which the
 reverse flow will write behind the fence.

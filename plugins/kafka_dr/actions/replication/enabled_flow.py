@@ -1,4 +1,4 @@
-"""Enable one of two flows in opposite directions, and disable the other: a disabled flow copies nothing when resumed.
+"""Enable one of two opposite flows, and disable the other: a disabled flow copies nothing when resumed.
 
 Under identity naming two flows that both run copy records in a circle. When a program resumes a STOPPED connector, the
 connector copies within a second, before anybody can stop it; with `enabled` false MirrorMaker 2 starts no task then.

@@ -1,4 +1,4 @@
-"""A canary record that MirrorMaker 2 copies to the source, to a topic that is fenced like clients' topics will be.
+"""A canary that MirrorMaker 2 copies to the source, to a topic that is fenced like clients' topics will be.
 
 If the record arrives, the principal as which MirrorMaker 2 writes is one that the fence leaves alone. The fence of the
 canary's topic differs in one thing: ALLOW entries for User:* on all topics stay, because they cannot be replaced for
