@@ -54,6 +54,7 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import OffsetsTranslated
 from kafka_dr.procedure.find import procedure_holding
 from kafka_dr.procedure.run import Run, opened_by
+from kafka_dr.procedure.standing_fence import FENCING, OPENING, hook_fence_stands, own_denials
 from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo
 from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Entry, Step
@@ -195,6 +196,9 @@ def hand_of(procedure: Run) -> ManualContext:
         notes[Step.COMMIT_GROUPS] = (
             f"The positions could not be read. Mend the cause, then print these commands again. Cause: {error}"
         )
+    hook = _address_and_login(procedure, topology.fence_hook.connection)[0] if topology.fence_hook else ""
+    planned_hook = hook if topology.fence_hook and topology.fence_hook.spares_mirror_maker and not given_up else ""
+    fences, openings = map(procedure.journal.entries_of_steps, (FENCING, OPENING))
     return ManualContext(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
@@ -218,11 +222,10 @@ def hand_of(procedure: Run) -> ManualContext:
         start_reverse=procedure.request.start_reverse_replication,
         loops=topology.naming.policy != "default",
         notes=notes,
-        fence_hook=(
-            _address_and_login(procedure, topology.fence_hook.connection)[0]
-            if topology.fence_hook and any(isinstance(act, LiftFenceHook) for act in undo)
-            else ""
-        ),
+        fence_hook=hook if planned_hook or any(isinstance(act, LiftFenceHook) for act in undo) else "",
+        planned_hook=planned_hook,
+        hook_fences_target=bool(planned_hook) and hook_fence_stands(fences, procedure.request.target),
+        writer_denials=AclChange(removes=own_denials(openings, procedure.request.source)),
     )
 
 

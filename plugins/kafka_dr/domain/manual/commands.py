@@ -101,6 +101,7 @@ def _fence(context: ManualContext) -> ManualStep:
         says,
         (
             *drain_request,
+            *([ask_hook(context, "fence", context.source.alias)] if context.planned_hook else []),
             *change_commands(context.source, context.fence.of_type("topic")),
             *_stable_ends(context.source, "source_partitions.txt", "cut_off.txt"),
         ),
@@ -235,8 +236,9 @@ def _open(context: ManualContext) -> ManualStep:
     ]
     opening = context.opening_made if Step.OPEN_TARGET in context.begun_steps else context.opening
     begun = [] if Step.OPEN_TARGET in context.begun_steps else [*compare_ends, f"{context.mark} opening"]
+    let_in = [ask_hook(context, "unfence", context.target.alias)] if context.hook_fences_target else []
     return ManualStep(
-        Step.OPEN_TARGET, says, (*begun, *change_commands(context.target, opening), f"{context.mark} opened")
+        Step.OPEN_TARGET, says, (*begun, *let_in, *change_commands(context.target, opening), f"{context.mark} opened")
     )
 
 
@@ -264,6 +266,7 @@ def _start_reverse(context: ManualContext) -> ManualStep:
     flow, forward = context.reverse, context.forward
     lines = [
         *require_stopped(forward),
+        *change_commands(context.source, context.writer_denials),
         *(_set_enabled(forward, name, False) for name in forward.sources if context.loops),
         *(_set_enabled(flow, name, True) for name in flow.sources),
         *(flow.ask("PUT", name, "/resume") for name in flow.names),
@@ -337,6 +340,12 @@ def tell_application(context: ManualContext, what: str) -> str:
         f"{post_to_hook(f'{context.drain}/{what}', body)} || echo 'the drain hook refused or did not answer:"
         f" {what} the application yourself'"
     )
+
+
+def ask_hook(context: ManualContext, verb: str, alias: str) -> str:
+    """Return the command that asks the planned runs' fence hook to fence a cluster, or to lift its fence (`verb`)."""
+    body = json.dumps({"procedure_id": context.procedure_id, "cluster": alias})
+    return post_to_hook(f"{context.planned_hook}/{verb}", body)
 
 
 def post_to_hook(url: str, body: str) -> str:

@@ -92,7 +92,10 @@ class ManualContext:
         mark: the command that records a manual action in the journal.
         loops: whether records would be copied in a circle if both directions ran.
         notes: remarks for people, by step.
-        fence_hook: URL of the hook that was asked to fence the source; empty if no hook was asked.
+        fence_hook: URL of the hook that is to lift its fence of the source in a rollback; empty without one.
+        planned_hook: URL of the fence hook that planned runs ask, because it spares MirrorMaker 2; empty without one.
+        hook_fences_target: whether, by the journal, this hook has fenced the target since clients left it.
+        writer_denials: entries on the source that an earlier opening added against MirrorMaker 2, to be removed.
     """
 
     procedure_id: str
@@ -118,6 +121,9 @@ class ManualContext:
     loops: bool = True
     notes: Mapping[str, str] = field(default_factory=dict)
     fence_hook: str = ""
+    planned_hook: str = ""
+    hook_fences_target: bool = False
+    writer_denials: AclChange = field(default_factory=AclChange)
 
     @property
     def given_up(self) -> bool:

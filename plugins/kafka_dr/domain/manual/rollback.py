@@ -6,7 +6,7 @@ import json
 from shlex import quote
 
 from kafka_dr.domain.manual.acl_commands import change_commands
-from kafka_dr.domain.manual.commands import log_ends, post_to_hook, require_stopped, tell_application
+from kafka_dr.domain.manual.commands import ask_hook, log_ends, post_to_hook, require_stopped, tell_application
 from kafka_dr.domain.manual.context import ManualContext, ManualStep
 from kafka_dr.vocabulary import Step
 
@@ -92,6 +92,7 @@ def _close_target(context: ManualContext) -> list[str]:
     if Step.OPEN_TARGET not in context.begun_steps:
         return []
     return [
+        *([ask_hook(context, "fence", context.target.alias)] if context.hook_fences_target else []),
         *change_commands(context.target, context.opening_made.undo),
         "sleep 5",
         log_ends(context.target, "target_partitions.txt", "now.txt"),

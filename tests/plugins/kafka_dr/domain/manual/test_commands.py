@@ -460,3 +460,28 @@ def test_the_printed_commands_disable_one_flow_and_enable_the_other(loops: bool)
         for step in filters
     ]
     assert written == [*([{"a": "1", "enabled": "false"}] if loops else []), {"a": "1"}]
+
+
+def test_a_hook_that_planned_runs_ask_is_asked_by_the_commands_too() -> None:
+    """It fences the source before the entries, lets clients to the target, and the rollback reverts both."""
+    made = hand(done=frozenset(), begun_steps=frozenset(), planned_hook="http://h", fence_hook="http://h")
+    text = commands(forward_commands(replace(made, done=frozenset(), positions=None)))
+    assert text.index("http://h/fence") < text.index("--add")
+    assert '"cluster": "east"' in text and "unfence" not in text
+    opened = replace(made, done=frozenset(BEFORE), positions=(("billing", "orders", 0, 7),), hook_fences_target=True)
+    text = commands(forward_commands(opened))
+    assert text.index("mark opening") < text.index("http://h/unfence") < text.index("mark opened")
+    back = commands(rollback_commands(replace(opened, begun_steps=frozenset({*BEFORE, Step.OPEN_TARGET}))))
+    lines = [line for line in back.splitlines() if "http://h/" in line]
+    assert ["/fence" in line and '"west"' in line for line in lines] == [True, False]
+    assert "http://h/unfence" in lines[1] and '"east"' in lines[1]
+
+
+def test_entries_of_an_earlier_opening_are_removed_before_the_reverse_flow_runs() -> None:
+    """They keep MirrorMaker 2 from writing to the cluster that clients have left."""
+    denied = AclEntry("topic", "orders", "literal", "User:mm2", "*", "write", "deny")
+    made = hand(done=frozenset(BEFORE), start_reverse=True, writer_denials=AclChange(removes=(denied,)))
+    (block,) = [b for b in forward_commands(made) if b.step == Step.START_REVERSE_REPLICATION]
+    text = commands([block])
+    assert "User:mm2" in text and text.index("--remove") < text.index("w.source/resume")
+    assert "source.properties" in text
