@@ -16,7 +16,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -41,7 +41,7 @@ from kafka_dr.config.topology import Flow
 from kafka_dr.connections import Connections
 from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.loss.loss_page import loss_markdown
-from kafka_dr.domain.manual.acl_commands import entry_of
+from kafka_dr.domain.manual.acl_commands import planned_change
 from kafka_dr.domain.manual.commands import forward_commands
 from kafka_dr.domain.manual.context import ConnectorCommands as ManualFlow
 from kafka_dr.domain.manual.context import ManualContext, ToolAccess
@@ -208,8 +208,8 @@ def hand_of(procedure: Run) -> ManualContext:
         reverse=_connector_commands(procedure, reverse, given_up) if reverse is not None else None,
         done=done,
         begun_steps=begun,
-        fence=AclChange() if given_up else _planned_change(plan.fence, plan.fence_removes),
-        opening=_planned_change([*plan.opening_adds, *plan.denials], plan.opening),
+        fence=AclChange() if given_up else planned_change(plan.fence, plan.fence_removes),
+        opening=planned_change([*plan.opening_adds, *plan.denials], plan.opening),
         fence_made=next((act.fence for act in undo if isinstance(act, RemoveFence)), AclChange()),
         opening_made=next((act.opening for act in undo if isinstance(act, CloseTarget)), AclChange()),
         stopped=tuple(name for act in undo if isinstance(act, ResumeReplication) for name in act.names),
@@ -227,11 +227,6 @@ def hand_of(procedure: Run) -> ManualContext:
         hook_fences_target=bool(planned_hook) and hook_fence_stands(fences, procedure.request.target),
         writer_denials=AclChange(removes=own_denials(openings, procedure.request.source)),
     )
-
-
-def _planned_change(adds: Iterable[str], removes: Iterable[str]) -> AclChange:
-    """Return the change of ACL entries that a plan names as text."""
-    return AclChange(tuple(map(entry_of, adds)), tuple(map(entry_of, removes)))
 
 
 def _steps(procedure: Run) -> tuple[frozenset[str], frozenset[str]]:

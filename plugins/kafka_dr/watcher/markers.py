@@ -27,6 +27,9 @@ from kafka_dr.vocabulary import Entry
 from kafka_dr.watcher.authority import STEP
 
 _SECONDS = 5.0
+#: How long a marker must be missing, in seconds, until somebody counts as having deleted it: a worker or a broker that
+#: restarts does not show it at once.
+_SURE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class MarkerKeeper:
         self._known: set[str] = set()
         self._noted: set[str] = set()
         self._due: dict[str, float] = {}
+        self._missing: dict[str, float] = {}
 
     def keep(self, journal: Journal, marker: Marker, period: float) -> str:
         """Look once at a marker; set it if it is missing or changed; return who changes it, "" if nobody does.
@@ -97,6 +101,8 @@ class MarkerKeeper:
         if change is None:
             return ""
         known = self._is_known(journal, place)
+        if known and not self._is_sure(place, change):
+            return ""
         if change and known and place not in self._noted:
             self._noted.add(place)
             _note_disturbance(journal, marker, change, period)
@@ -113,6 +119,14 @@ class MarkerKeeper:
             _record(journal, MarkerKept(marker_kept=place))
             self._known.add(place)
         return _told(change) if change and known else ""
+
+    def _is_sure(self, place: str, change: str) -> bool:
+        """Whether a change can be believed: a deleted marker only when it is missing for some seconds."""
+        if change != "deleted":
+            self._missing.pop(place, None)
+            return True
+        now = time.monotonic()
+        return now - self._missing.setdefault(place, now) >= _SURE_SECONDS
 
     def _is_known(self, journal: Journal, place: str) -> bool:
         if place not in self._known:

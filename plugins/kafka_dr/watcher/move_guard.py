@@ -42,7 +42,7 @@ from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.watcher.authority import STEP, watch_over
 from kafka_dr.watcher.duties import ASK_SECONDS, STOP_SECONDS, not_stopped
 from kafka_dr.watcher.moves import SETTLE_SECONDS, STOPPING_SECONDS
-from kafka_dr.watcher.old_flow_offsets import copied_by_old_flow, passed_records, resumes_copying, seed_at_ends
+from kafka_dr.watcher.old_flow_offsets import copied_by_old_flow, passed_records, seed_at_ends
 
 #: How long a Connect worker may take, in seconds, to answer a request to stop.
 _ACT_SECONDS = 5.0
@@ -344,7 +344,7 @@ def _old_flow_offsets(procedure: Run, problems: list[str], reverse_stands: bool)
         return found
     loops = procedure.reverse_flow is not None and not parts_directions(procedure)
     # A source that does not answer would hold up the next look for a minute.
-    may_seed = loops and reverse_stands and resumes_copying(procedure) and source_answers(procedure, ASK_SECONDS)
+    may_seed = loops and reverse_stands and source_answers(procedure, ASK_SECONDS)
     # What was copied is read first, because the seeds replace the offsets that show it.
     reads = {"copied": copied_by_old_flow, **({"seeds": seed_at_ends} if may_seed else {})}
     for name, read in reads.items():

@@ -1,7 +1,7 @@
 """The old flow's offsets in Connect: what it copied although it was stopped, and where it would go on.
 
 While the reverse flow ran it copied records from the target to the old source. An old flow that is resumed would copy
-these records back, if it is not disabled. So its offsets are set to the source's log ends, as soon as both flows are
+these records back, unless it is disabled. So its offsets are set to the source's log ends, as soon as both flows are
 STOPPED: whoever resumes it later copies only what is new on the old source.
 """
 
@@ -37,30 +37,18 @@ _SEED_SECONDS, _STOP_SECONDS = 6.0, 3.0
 _MOST_LISTED = 100
 
 
-def resumes_copying(procedure: Run) -> bool:
-    """Whether a resume lets the old flow copy; a flow that the move has disabled needs no other offsets.
-
-    True if Connect does not say.
-    """
-    connectors = procedure.systems.flow_connectors(procedure.flow)
-    try:
-        return any(map(connectors.is_enabled, connectors.sources))
-    except SystemUnavailable:
-        return True
-
-
 def seed_at_ends(procedure: Run) -> Receipt:
     """Set the old flow's offsets to the source's log ends; return their receipt. The reverse flow must be STOPPED.
 
     Whoever resumes the old flow may do so just before its offsets are set, which Connect then refuses. So for some
     seconds the flow is stopped and its offsets are set again and again: without these offsets it would copy all that
-    the reverse flow has copied.
+    the reverse flow has copied. A disabled flow copies nothing, so its offsets are tried once.
 
     Raises:
         NotReady: log ends of the source still move, so the reverse flow may still write.
         SystemUnavailable: Connect did not take the offsets in time.
     """
-    ends_at = time.monotonic() + _SEED_SECONDS
+    ends_at = time.monotonic() + (_SEED_SECONDS if _is_enabled(procedure) else 0.0)
     while True:
         try:
             return _seed_once(procedure)
@@ -70,6 +58,15 @@ def seed_at_ends(procedure: Run) -> Receipt:
         procedure.authority.hold()
         with suppress(SystemUnavailable, DeadlinePassed):
             procedure.systems.flow_connectors(procedure.flow).stop_sources(deadline=_STOP_SECONDS)
+
+
+def _is_enabled(procedure: Run) -> bool:
+    """Whether the old flow copies when it is resumed; True if Connect does not say."""
+    connectors = procedure.systems.flow_connectors(procedure.flow)
+    try:
+        return any(connectors.is_enabled(name, _SECONDS) for name in connectors.sources)
+    except SystemUnavailable:
+        return True
 
 
 def _seed_once(procedure: Run) -> Receipt:

@@ -7,28 +7,32 @@ reverse flow will write behind the fence.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from kafka_dr.actions.fencing.rules import rules_with, wait_for_every_broker
+from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.fencing.exempt_canary import canary_config, fenced_canary, note_of_grants, read_canary
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules, Authorizer
 from kafka_dr.domain.kafka_model.kafka_version import kafka_version
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import NotReady, ReadBackFailed, SwitchbackError, SystemUnavailable
+from kafka_dr.errors import LeaseLost, NotReady, ReadBackFailed, Superseded, SwitchbackError, SystemUnavailable
+from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import CanaryToCopy
+from kafka_dr.procedure.entries import CanaryRemoved, CanaryToCopy, facts_in
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import EXEMPT_CONNECTOR, EXEMPT_TOPIC
+from kafka_dr.vocabulary import EXEMPT_CONNECTOR, EXEMPT_TOPIC, Step
 
 #: How long the record may take, in seconds: Connect assigns the connector, whose task then starts its clients.
 _COPY_SECONDS = 25.0
 _POLL_SECONDS = 0.3
 _SETTINGS = {"retention.ms": "3600000", "cleanup.policy": "delete"}
+#: Before, every source connector mirrors heartbeats, and older ones emit offset syncs whatever their settings say.
+_FIRST_VERSION = (4, 0)
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class CanaryVerdict:
     Attributes:
         proven: whether MirrorMaker 2 copied the record.
         seconds: how long that took; None if it was not copied.
-        note: what was not proven and why, in a sentence; "" if nothing.
+        note: what was not proven and why, or what could not be removed, in sentences; "" if nothing.
     """
 
     proven: bool
@@ -50,16 +54,24 @@ def copy_canary(procedure: Run, step: str) -> CanaryVerdict:
     """Fence the canary's topic, have MirrorMaker 2 copy a record to it, and remove connector and ACL entries again.
 
     Raises:
-        NotReady: the brokers refused MirrorMaker 2's write.
+        NotReady: the brokers refused MirrorMaker 2's write, and the run is to start the reverse flow.
     """
     flow = procedure.reverse_flow
     why_not = _why_not_tried(procedure, flow)
     if why_not or flow is None:
         return CanaryVerdict(False, note=_not_proven(procedure, why_not))
     try:
-        return _Canary(procedure, step, flow).copy()
+        return _Canary(procedure, step, flow).try_copy()
     except (SystemUnavailable, ReadBackFailed) as error:
         return CanaryVerdict(False, note=_not_proven(procedure, str(error)))
+
+
+def remove_left_canary(procedure: Run, step: str) -> None:
+    """Remove connector and ACL entries of a canary of this run whose process was killed; errors are only recorded."""
+    intents = procedure.progress.facts(CanaryToCopy)
+    removed = [fact for fact in procedure.progress.facts(CanaryRemoved) if not fact.left]
+    if len(intents) > len(removed) and procedure.reverse_flow is not None:
+        _Canary(procedure, step, procedure.reverse_flow).remove()
 
 
 class _Canary:
@@ -70,75 +82,135 @@ class _Canary:
         self._source, self._target = procedure.request.source, procedure.request.target
         self._copy = TopicPartition(procedure.naming.remote(flow.source, EXEMPT_TOPIC), 0)
         self._topics = {self._source: self._copy.topic, self._target: EXEMPT_TOPIC}
-        self._connector = procedure.systems.canary_connector(flow.worker)
 
-    def copy(self) -> CanaryVerdict:
-        procedure = self._procedure
+    def try_copy(self) -> CanaryVerdict:
+        """Try it once, whatever an earlier try has left; return what was shown."""
+        procedure, hold = self._procedure, self._procedure.authority.hold
+        hold()
         procedure.systems.target.create_topic(EXEMPT_TOPIC, 1, configs=_SETTINGS)
         procedure.systems.source.create_topic(self._copy.topic, 1, configs=_SETTINGS)
-        self._remove()
-        rules = {alias: _rules_for(procedure, alias, topic) for alias, topic in self._topics.items()}
-        entries = {
+        if left := self._removed():
+            return CanaryVerdict(False, note=_not_proven(procedure, f"an earlier canary is left: {first_few(left)}"))
+        rules = {alias: self._rules_of(alias) for alias in self._topics}
+        wanted = {
             self._source: fenced_canary(rules[self._source], self._copy.topic, procedure.exempt(self._source)),
             self._target: read_canary(rules[self._target], EXEMPT_TOPIC, procedure.exempt(self._target)),
         }
-        record_fact(procedure.authority, self._step, CanaryToCopy(canary=EXEMPT_CONNECTOR, canary_entries=entries))
+        added = {alias: [e for e in entries if e not in rules[alias].entries] for alias, entries in wanted.items()}
+        record_fact(procedure.authority, self._step, CanaryToCopy(canary=EXEMPT_CONNECTOR, canary_entries=added))
         try:
-            for alias, added in entries.items():
-                procedure.authority.hold()
-                unapplied = self._add(alias, AclChange(added))
-                if unapplied:
-                    return CanaryVerdict(False, note=_not_proven(procedure, first_few(unapplied)))
-            begun = time.monotonic()
-            if not self._copied():
-                return CanaryVerdict(False, note=_not_proven(procedure, f"no copy within {_COPY_SECONDS:g} s"))
-            return CanaryVerdict(
-                True, round(time.monotonic() - begun, 1), note_of_grants(rules[self._source], self._copy.topic)
-            )
-        finally:
-            self._remove()
+            verdict = self._fence_and_copy(rules[self._source], added)
+        except BaseException:
+            self.remove()
+            raise
+        left = self.remove()
+        notes = [verdict.note, f"Not removed after the canary: {first_few(left)}." if left else ""]
+        return CanaryVerdict(verdict.proven, verdict.seconds, " ".join(filter(None, notes)))
 
-    def _copied(self) -> bool:
-        """Write a record on the target; return whether its copy is on the source in time."""
+    def _fence_and_copy(self, rules: AclRules, added: dict[str, list[AclEntry]]) -> CanaryVerdict:
+        procedure = self._procedure
+        for alias, entries in added.items():
+            procedure.authority.hold()
+            self._acls(alias).add(entries)
+        if not_applied := self._not_applied(added):
+            return CanaryVerdict(False, note=_not_proven(procedure, first_few(not_applied)))
+        begun, refusal = time.monotonic(), self._copied()
+        seconds = round(time.monotonic() - begun, 1)
+        # Somebody may have removed the entries meanwhile: then neither a copy nor a refusal shows anything.
+        if changed := self._not_applied(added):
+            return CanaryVerdict(False, note=_not_proven(procedure, first_few(changed)))
+        if refusal and procedure.request.start_reverse_replication:
+            raise self._refused(refusal)
+        if refusal:
+            return CanaryVerdict(False, note=_not_proven(procedure, f"on {self._source}: {refusal}"))
+        first, *others = self._flow.connectors.source
+        notes = [
+            note_of_grants(rules, self._copy.topic, procedure.exempt(self._source)),
+            f"The canary had the login of {first}, not of {', '.join(others)}." if others else "",
+        ]
+        return CanaryVerdict(True, seconds, " ".join(filter(None, notes)))
+
+    def _copied(self) -> str:
+        """Write a record on the target, and wait for its copy; return "", or the error that refused the copy.
+
+        Raises:
+            ReadBackFailed: the record was not written, or its copy did not appear in time.
+        """
         procedure, systems = self._procedure, self._procedure.systems
         value, end = f"{procedure.id} {procedure.now()}".encode(), systems.source.ends([self._copy])[self._copy]
         answer = systems.writer(self._target).write(EXEMPT_TOPIC, 0, value)
         if not isinstance(answer, WriteAccepted):
-            return False
+            raise ReadBackFailed("the canary was not written", f"on {self._target}: {answer}")
         procedure.authority.hold()
-        self._connector.start(self._flow.connectors.source[0], canary_config)
+        connector = systems.canary_connector(self._flow.worker)
+        connector.start(self._flow.connectors.source[0], canary_config)
         ends_at = time.monotonic() + _COPY_SECONDS
         while time.monotonic() < ends_at:
             time.sleep(_POLL_SECONDS)
             now = systems.source.ends([self._copy])[self._copy]
             if now > end and value in self._values(end, now):
-                return True
-            if refusal := self._connector.refusal():
-                raise self._refused(refusal)
-        return False
+                return ""
+            if refusal := connector.refusal():
+                return refusal
+        raise ReadBackFailed("the canary was not copied", f"within {_COPY_SECONDS:g} s")
 
     def _values(self, start: int, end: int) -> list[bytes | None]:
         records = self._procedure.systems.reader(self._source).range(self._copy, start, end)
         return [record.value for record in records]
 
-    def _add(self, alias: str, change: AclChange) -> list[str]:
-        """Add entries; return what brokers have not applied after `fence_seconds`, as text."""
+    def _rules_of(self, alias: str) -> AclRules:
+        """Return a cluster's ACL rules as far as they cover its canary topic; without entries if none decides there."""
+        acls = self._acls(alias)
+        if acls.authorizer() is not Authorizer.BY_ACL:
+            return AclRules(frozenset(), authorizer=False)
+        return rules_with(self._procedure, alias, acls.entries_for(self._topics[alias]))
+
+    def _acls(self, alias: str) -> ClusterAcls:
+        return self._procedure.systems.acls_of(alias)
+
+    def _not_applied(self, added: dict[str, list[AclEntry]]) -> list[str]:
+        """Return what brokers have not applied after `fence_seconds`, as text."""
+        return [text for alias, entries in added.items() for text in self._wait(alias, AclChange(tuple(entries)))]
+
+    def _wait(self, alias: str, change: AclChange) -> list[str]:
         if not change:
             return []
-        acls = self._procedure.systems.acls_of(alias)
-        acls.add(change.adds)
-        return wait_for_every_broker(self._procedure, acls, change.list_unapplied, topic=self._topics[alias])
+        topic = self._topics[alias]
+        return wait_for_every_broker(self._procedure, self._acls(alias), change.list_unapplied, topic=topic)
 
-    def _remove(self) -> None:
-        """Delete the connector, and all ACL entries of the canary's topics, also those that a killed process left."""
-        with suppress(SwitchbackError):
-            self._connector.delete()
-        for alias, topic in self._topics.items():
-            with suppress(SwitchbackError):
-                acls = self._procedure.systems.acls_of(alias)
-                change = AclChange(removes=tuple(_of_topic(acls.entries_for(topic), topic)))
-                acls.remove(change.removes)
-                wait_for_every_broker(self._procedure, acls, change.list_unapplied, topic=topic)
+    def remove(self) -> list[str]:
+        """Delete connector and ACL entries, and record what is left; return that, as text."""
+        left = self._removed()
+        record_fact(self._procedure.authority, self._step, CanaryRemoved(canary_removed=EXEMPT_CONNECTOR, left=left))
+        return left
+
+    def _removed(self) -> list[str]:
+        """Delete the connector, and all entries that a run has added for it; return what is left, as text.
+
+        The connector is deleted in the workers of both flows: two that are left would copy in a circle.
+        """
+        left: list[str] = []
+        for flow in (self._flow, self._procedure.flow):
+            _collect(left, partial(self._delete_connector, flow))
+        for alias in self._topics:
+            _collect(left, partial(self._remove_entries, alias))
+        return left
+
+    def _delete_connector(self, flow: Flow) -> list[str]:
+        self._procedure.authority.hold()
+        self._procedure.systems.canary_connector(flow.worker).delete()
+        return []
+
+    def _remove_entries(self, alias: str) -> list[str]:
+        acls, topic = self._acls(alias), self._topics[alias]
+        entries = self._procedure.journal.entries_of_steps((Step.CHECK_READINESS,))
+        meant = {e for fact in facts_in(entries, CanaryToCopy) for e in fact.canary_entries.get(alias, ())}
+        standing = meant and meant & acls.entries_for(topic)
+        if not standing:
+            return []
+        self._procedure.authority.hold()
+        acls.remove(standing)
+        return self._wait(alias, AclChange(removes=tuple(sorted(standing))))
 
     def _refused(self, refusal: str) -> NotReady:
         names = first_few(sorted(self._procedure.exempt(self._source)))
@@ -153,44 +225,39 @@ class _Canary:
         )
 
 
+def _collect(left: list[str], act: Callable[[], list[str]]) -> None:
+    """Add to `left` what an act left, or why it failed; a lost lease is raised, because a newer process cleans up."""
+    try:
+        left += act()
+    except (LeaseLost, Superseded):
+        raise
+    except SwitchbackError as error:
+        left.append(str(error))
+
+
 def _why_not_tried(procedure: Run, flow: Flow | None) -> str:
     """Return why no canary can be copied, as text; "" if one can."""
     if flow is None:
         return "the topology has no reverse flow"
-    if procedure.systems.source_acls.authorizer() is not Authorizer.BY_ACL:
-        return "no ACL entry decides on the source"
     if flow.connect is None or procedure.flow.connect is None:
         return "MirrorMaker 2 runs in dedicated mode"
-    if flow.worker == procedure.flow.worker:
+    if names_separate_directions(procedure):
+        return "the reverse flow writes to topics with a prefix, which are not fenced"
+    if procedure.systems.source_acls.authorizer() is not Authorizer.BY_ACL:
+        return "no ACL entry decides on the source"
+    worker, name = procedure.mirror_maker(flow), flow.connectors.source[0]
+    if name not in worker.existing():
+        return f"{name} does not exist"
+    if set(procedure.flow.connectors.names) & set(procedure.systems.connect_worker(flow.worker).connectors()):
         return "one Connect cluster runs both flows, and a new connector there would disturb the flow that is to drain"
-    worker = procedure.mirror_maker(flow)
-    if flow.connectors.source[0] not in worker.existing():
-        return f"{flow.connectors.source[0]} does not exist"
-    if (kafka_version(worker.worker().version) or (0, 0)) < (4, 0) and _has_heartbeats(procedure):
-        return "before Kafka 4.0 each source connector mirrors heartbeats, so the canary's would mirror them twice"
-    names = [EXEMPT_TOPIC, procedure.naming.remote(flow.source, EXEMPT_TOPIC)]
-    mirroring = [f for f in (procedure.flow, flow) if any(map(procedure.mirror_maker(f).topic_filter().selects, names))]
+    if (kafka_version(worker.worker().version) or (0, 0)) < _FIRST_VERSION:
+        return "before Kafka 4.0 the canary's connector would mirror heartbeats, too"
+    mirroring = [f for f in (procedure.flow, flow) if procedure.mirror_maker(f).topic_filter().selects(EXEMPT_TOPIC)]
     if mirroring:
         pairs = first_few([f"{f.source}->{f.target}" for f in mirroring])
         return f"the flow {pairs} mirrors {EXEMPT_TOPIC}: add it to topics.exclude of its source connectors"
     return ""
 
 
-def _rules_for(procedure: Run, alias: str, topic: str) -> AclRules:
-    """Return a cluster's ACL rules as far as they cover a topic; `authorizer` is False if no ACL entry decides."""
-    acls = procedure.systems.acls_of(alias)
-    if acls.authorizer() is not Authorizer.BY_ACL:
-        return AclRules(frozenset(), authorizer=False)
-    return rules_with(procedure, alias, acls.entries_for(topic))
-
-
-def _has_heartbeats(procedure: Run) -> bool:
-    return any(map(procedure.naming.is_heartbeats, procedure.systems.target.topics()))
-
-
 def _not_proven(procedure: Run, why: str) -> str:
     return f"That MirrorMaker 2 may write to {procedure.request.source} behind the fence is not proven: {why}."
-
-
-def _of_topic(entries: Iterable[AclEntry], topic: str) -> list[AclEntry]:
-    return sorted(e for e in entries if (e.resource_type, e.name, e.pattern) == ("topic", topic, "literal"))

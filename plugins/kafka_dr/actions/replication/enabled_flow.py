@@ -11,11 +11,8 @@ from collections.abc import Iterable
 from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.config.topology import Flow
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import Intent, SourcesToDisable, SourcesToEnable, facts_in
+from kafka_dr.procedure.entries import SourcesToDisable, SourcesToEnable
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import Step
-
-_STARTING = (Step.START_REVERSE_REPLICATION, Step.START_FLOW_BACK)
 
 
 def disable_sources(procedure: Run, step: str, flow: Flow | None) -> tuple[str, ...]:
@@ -36,18 +33,6 @@ def enable_sources(procedure: Run, step: str, flow: Flow) -> None:
     """Enable a flow's source connectors, as a flow needs that is to run."""
     if flow.connect is not None:
         _set_enabled(procedure, step, flow, flow.connectors.source, enabled=True)
-
-
-def was_disabled(procedure: Run, flow: Flow) -> bool:
-    """Whether, by the journal, a procedure has disabled a source connector that no procedure has enabled since."""
-    disabled: set[str] = set()
-    for fact in facts_in(procedure.journal.entries_of_steps(_STARTING), Intent):
-        match fact:
-            case SourcesToDisable():
-                disabled |= set(fact.disables_connectors)
-            case SourcesToEnable():
-                disabled -= set(fact.enables_connectors)
-    return bool(disabled & set(flow.connectors.source))
 
 
 def _set_enabled(procedure: Run, step: str, flow: Flow, names: Iterable[str], enabled: bool) -> None:

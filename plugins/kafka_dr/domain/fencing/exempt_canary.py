@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kafka_dr.domain.fencing.fence import FenceScope, fence_changes, grants_to_everyone
+from kafka_dr.domain.fencing.fence import FenceScope, fence_changes, grants_to_everyone, still_allowed
 from kafka_dr.domain.kafka_model.acl import ANY_HOST, AclEntry, AclRules
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.vocabulary import EXEMPT_CONNECTOR, EXEMPT_TOPIC
 
 #: Settings of the canary's connector that differ from the source connector whose configuration it has.
@@ -28,8 +29,8 @@ _OWN_SETTINGS = {
     "sync.topic.configs.enabled": "false",
 }
 #: Settings that the canary's connector must not have: the older name of `topics.exclude`, a disabled connector's, and
-#: those of offset syncs, with which Connect accepts no connector that emits none.
-_LEFT_OUT = re.compile(r"topics\.blacklist|enabled|offset-syncs\..*|offset\.lag\.max")
+#: those of offset syncs, with which Connect accepts no connector that emits none; and what changes records.
+_LEFT_OUT = re.compile(r"topics\.blacklist|enabled|offset-syncs\..*|offset\.lag\.max|(transforms|predicates).*")
 
 
 def canary_config(config: Mapping[str, str]) -> dict[str, str]:
@@ -72,12 +73,13 @@ def _rights_on(rules: AclRules, topic: str, exempt: frozenset[str]) -> tuple[Acl
     return tuple(AclEntry("topic", topic, "literal", principal, ANY_HOST, "all", "allow") for principal in bound)
 
 
-def note_of_grants(rules: AclRules, topic: str) -> str:
-    """Return, for the plan, what the canary does not prove; "" if it proves all."""
-    granted = grants_to_everyone(rules, FenceScope.writes([topic]))
-    if not granted:
+def note_of_grants(rules: AclRules, topic: str, exempt: frozenset[str]) -> str:
+    """Return, for the plan, what a copied canary does not prove; "" if it proves all."""
+    scope = FenceScope.writes([topic])
+    if not still_allowed(rules.with_entries(fenced_canary(rules, topic, exempt)), scope, exempt):
         return ""
+    granted = [str(entry) for entry in grants_to_everyone(rules, scope)]
     return (
-        f"Everyone may write by {granted[0]}, which the fence replaces for all topics at once: that MirrorMaker 2"
-        " writes as an exempt principal is proven only against the principals that are denied by name."
+        f"Everyone may write by {first_few(granted, 2)}, which the fence replaces for all topics at once: that"
+        " MirrorMaker 2 writes as an exempt principal is proven only against the principals that are denied by name."
     )

@@ -37,6 +37,11 @@ def entry_of(text: str) -> AclEntry:
     return AclEntry(kind, ast.literal_eval(name), pattern, principal, host, operation, permission)
 
 
+def planned_change(adds: Iterable[str], removes: Iterable[str]) -> AclChange:
+    """Return the change of ACL entries that a plan names as text."""
+    return AclChange(tuple(map(entry_of, adds)), tuple(map(entry_of, removes)))
+
+
 def change_commands(place: ToolAccess, change: AclChange) -> list[str]:
     """Return commands that make a change of ACL entries on the cluster `place`: first the additions."""
     return [*acl_commands(place, "add", change.adds), *acl_commands(place, "remove", change.removes)]

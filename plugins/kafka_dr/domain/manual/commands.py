@@ -274,7 +274,7 @@ def _start_reverse(context: ManualContext) -> ManualStep:
     verb = "is" if len(forward.sources) == 1 else "are"
     says = (
         f"Run these commands only while {' and '.join(forward.sources)} {verb} STOPPED.",
-        "With `enabled` false a connector copies nothing, also if somebody resumes it.",
+        *(["With `enabled` false a connector copies nothing, also if somebody resumes it."] if context.loops else []),
     )
     return ManualStep(Step.START_REVERSE_REPLICATION, says, tuple(lines))
 

@@ -87,9 +87,9 @@ class FlowConnectors:
         """Resume a connector, and return its state once connector and tasks are RUNNING; see `MirrorMaker.resume`."""
         return self._host(name).resume(name, deadline=deadline, needs_tasks=needs_tasks)
 
-    def is_enabled(self, name: str) -> bool:
+    def is_enabled(self, name: str, timeout: float = _READ_SECONDS) -> bool:
         """Whether a resume starts tasks of a source connector; see `MirrorMaker.is_enabled`."""
-        return self._host(name).is_enabled(name)
+        return self._host(name).is_enabled(name, timeout)
 
     def set_enabled(self, name: str, enabled: bool) -> None:
         """Set `enabled` of a source connector; see `MirrorMaker.set_enabled`."""

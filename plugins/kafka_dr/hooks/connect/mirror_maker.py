@@ -148,17 +148,14 @@ class MirrorMaker:
     def set_enabled(self, name: str, enabled: bool, timeout: float = 30.0) -> None:
         """Set a connector's `enabled` to false, or remove this setting, whose default is true; read it back.
 
-        Connect only accepts a whole configuration, so all other settings are sent as they were read; they stay in
-        memory. A connector that is to be disabled must be STOPPED, because Connect restarts the tasks of others.
+        Connect before 3.8 accepts only a whole configuration: all other settings are then sent as they were read, and
+        stay in memory. A connector that is to be disabled must be STOPPED: Connect restarts the tasks of others.
 
         Raises:
             NotReady: the connector is to be disabled, but is not STOPPED, or still has tasks.
             ReadBackFailed: Connect still reports the other value after `timeout` seconds.
         """
         ends_at, path = time.monotonic() + timeout, f"{_path(name)}/config"
-        if not enabled and not (status := self.status(name, timeout)).stopped:
-            reason = f"{name} can be disabled only while it is STOPPED without tasks"
-            raise NotReady(reason, str(status), f"stop {name}; its configuration is unchanged")
         answer = HttpAnswer(requests.codes.ok)
         while _is_enabled(config := self._read(path, timeout)) != enabled:
             # The text of an answer may repeat settings, and with them a password.
@@ -172,10 +169,24 @@ class MirrorMaker:
                     f"find out in the log of the Connect worker at {self._endpoint.base_url} why, or which other"
                     f" program changes the configuration of {name}",
                 )
-            others = {key: value for key, value in config.items() if key != _ENABLED}
-            body = others if enabled else {**others, _ENABLED: "false"}
-            answer = self._endpoint.attempt("PUT", path, body, max(1.0, ends_at - time.monotonic()))
+            if not enabled and not (status := self.status(name, timeout)).stopped:
+                reason = f"{name} can be disabled only while it is STOPPED without tasks"
+                raise NotReady(reason, str(status), f"stop {name}; its configuration is unchanged")
+            answer = self._put_enabled(path, config, enabled, max(1.0, ends_at - time.monotonic()))
             time.sleep(_POLL_SECONDS)
+
+    def _put_enabled(self, path: str, config: Mapping[str, str], enabled: bool, timeout: float) -> HttpAnswer:
+        answer = self._endpoint.attempt("PATCH", path, {_ENABLED: None if enabled else "false"}, timeout)
+        if answer.status != requests.codes.not_allowed:
+            return answer
+        others = {key: value for key, value in config.items() if key != _ENABLED}
+        if any(value and not value.strip("*") for value in others.values()):
+            raise ReadBackFailed(
+                "Connect masks settings, so that a configuration cannot be written back",
+                f"GET {path} shows asterisks in place of values",
+                f"set enabled={str(enabled).lower()} manually, in the place where this configuration is kept",
+            )
+        return self._endpoint.attempt("PUT", path, others if enabled else {**others, _ENABLED: "false"}, timeout)
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
         """Return a source connector's last replicated offsets, as of Connect's last flush, up to a minute ago."""

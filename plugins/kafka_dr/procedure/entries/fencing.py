@@ -63,10 +63,17 @@ class WriterDenialsToRemove(Intent, steps=(Step.START_FLOW_BACK, Step.START_REVE
 
 
 class CanaryToCopy(Intent, steps=(Step.CHECK_READINESS,)):
-    """The connector that is about to copy a canary record, and by cluster the ACL entries on the canary's topics."""
+    """The connector that is about to copy a canary, and by cluster the entries to be added on the canary's topics."""
 
     canary: str
     canary_entries: Mapping[str, Sequence[AclEntry]]
+
+
+class CanaryRemoved(Note, steps=(Step.CHECK_READINESS, Step.CLOSE_PROCEDURE)):
+    """The canary's connector and ACL entries were removed; `left` has what could not be removed, as text."""
+
+    canary_removed: str
+    left: Sequence[str]
 
 
 class FenceHookToAsk(Intent, steps=(Step.FENCE_PRODUCERS, Step.FENCE_SOURCE)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.fencing.old_flow import let_flow_write
-from kafka_dr.actions.replication.enabled_flow import disable_sources, enable_sources, was_disabled
+from kafka_dr.actions.replication.enabled_flow import disable_sources, enable_sources
 from kafka_dr.actions.replication.reverse import (
     ReverseCopies,
     copy_of,
@@ -17,7 +17,7 @@ from kafka_dr.actions.replication.reverse import (
 )
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import Contradiction, Refusal
+from kafka_dr.errors import Contradiction, NotReady, ReadBackFailed, Refusal, SystemUnavailable
 from kafka_dr.procedure.entries import FlowStarted, ReverseFlowSeeded
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
@@ -41,17 +41,14 @@ class StartReverseReplication(ProcedureStep):
         if flow is None:
             return FlowStarted(started=False)
         if not procedure.request.start_reverse_replication:
-            disabled = disable_sources(procedure, self.task_id, procedure.flow)
-            if was_disabled(procedure, flow):
-                enable_sources(procedure, self.task_id, flow)
-            return FlowStarted(started=False, disabled=disabled)
+            return self._prepare_for_a_person(procedure, flow)
         self._refuse_loop(procedure)
         disabled = disable_sources(procedure, self.task_id, procedure.flow)
         # Somebody may have resumed the flow meanwhile.
         self._refuse_loop(procedure)
-        enable_sources(procedure, self.task_id, flow)
         seeded = procedure.progress.require(ReverseFlowSeeded).seeded
         copies = ReverseCopies(procedure, flow, self._ends_before(procedure, flow)) if seeded else None
+        enable_sources(procedure, self.task_id, flow)
         worker = procedure.mirror_maker(flow)
         for name in worker.names:
             procedure.authority.hold()
@@ -67,6 +64,17 @@ class StartReverseReplication(ProcedureStep):
             worker.stop_sources(deadline=procedure.request.deadlines.stop_seconds)
             raise
         return FlowStarted(started=True, connectors=worker.names, disabled=disabled, partitions_flowing=flowing)
+
+    def _prepare_for_a_person(self, procedure: Run, flow: Flow) -> FlowStarted:
+        """Enable the reverse flow, which a person may resume later, and disable the other; failures are only noted."""
+        try:
+            disabled = disable_sources(procedure, self.task_id, procedure.flow)
+            if flow.connect is not None and procedure.mirror_maker(flow).existing():
+                enable_sources(procedure, self.task_id, flow)
+        except (SystemUnavailable, ReadBackFailed, NotReady) as error:
+            note = f"whether a person can resume the reverse flow is not known: {error}"
+            return FlowStarted(started=False, note=note)
+        return FlowStarted(started=False, disabled=disabled)
 
     def _refuse_loop(self, procedure: Run) -> None:
         """Refuse to start the reverse flow while a source connector of the forward flow is not STOPPED."""

@@ -87,12 +87,21 @@ def test_the_old_flow_is_stopped_again(moved: Moved, name: str, state: str) -> N
     assert any("somebody undoes the move to standby" in line and "Done again, once" in line for line in moved.lines)
 
 
-def test_a_disabled_flow_needs_no_other_offsets(moved: Moved) -> None:
-    """Whoever resumes it resumes no task: the watcher does not lose seconds on its offsets."""
-    moved.old.disabled, moved.old.states[OLD] = {OLD}, "RUNNING"
+def test_a_disabled_flow_is_seeded_once(moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may enable it when the watcher has given up; it copies nothing now, so no seconds are lost on it."""
+    moved.old.disabled, moved.old.states[OLD], moved.primary.log_ends[ORDERS] = {OLD}, "RUNNING", 25
     moved.look()
-    assert moved.old.states[OLD] == moved.way.worker.states[BACK] == "STOPPED"
-    assert moved.old.offsets_set == {} and "seeds" not in moved.written("undone")[0]
+    assert moved.old.offsets_set == {OLD: {ORDERS: 24}}
+    tries: list[str] = []
+
+    def refused(procedure: Any) -> None:
+        tries.append("")
+        raise ConnectUnavailable("PATCH failed", "HTTP 400: must be in the STOPPED state", "stop it")
+
+    monkeypatch.setattr(old_flow_offsets, "_seed_once", refused)
+    with pytest.raises(ConnectUnavailable):
+        old_flow_offsets.seed_at_ends(moved.way.failover)
+    assert len(tries) == 1
 
 
 def test_the_reverse_flow_stops_before_anything_is_looked_at_again(

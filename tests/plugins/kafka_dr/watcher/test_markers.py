@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from kafka_dr.domain.readiness.owners import MARKER_ENTRY, acl_marker_place, own
 from kafka_dr.errors import NotReady
 from kafka_dr.procedure.entries import MarkerKept
 from kafka_dr.vocabulary import MARKER_CONNECTOR, Entry
+from kafka_dr.watcher import markers
 from kafka_dr.watcher.authority import STEP
 from kafka_dr.watcher.markers import Marker, MarkerKeeper
 from kafka_dr.watcher.watcher import Watcher
@@ -48,6 +50,25 @@ class Kept:
 def kept(bench: Any) -> Kept:
     """A marker that is not there yet."""
     return Kept(bench)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test waits until a missing marker counts as deleted."""
+    monkeypatch.setattr(markers, "_SURE_SECONDS", 0.0)
+
+
+def test_a_worker_that_restarts_accuses_nobody(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not show its connectors at once: only a marker that stays missing was deleted."""
+    monkeypatch.setattr(markers, "_SURE_SECONDS", 0.2)
+    kept.look()
+    for now in ("deleted", "", "deleted"):
+        kept.now = now
+        assert kept.look() == ""
+        time.sleep(0.15)
+    assert [field for _, field in kept.written] == ["keeps_marker", "marker_kept"] and kept.restored == 1
+    time.sleep(0.2)
+    assert "the marker was deleted" in kept.look()
 
 
 def test_a_marker_is_made_once(kept: Kept) -> None:

@@ -34,7 +34,7 @@ def test_exempt_principals_write_and_clients_do_not(kind: str) -> None:
     assert not fenced.may("User:app", "write", "topic", COPY)
     # One entry on all topics cannot be replaced for one topic: the plan says so.
     open_to_unknown = fenced.may("User:unknown", "write", "topic", COPY)
-    assert open_to_unknown == bool(note_of_grants(rules, COPY)) == (kind == "entry for everyone")
+    assert open_to_unknown == bool(note_of_grants(rules, COPY, EXEMPT)) == (kind == "entry for everyone")
 
 
 def test_no_entry_is_needed_where_none_decides() -> None:
@@ -54,6 +54,8 @@ def test_the_connector_has_the_clients_of_the_reverse_flow() -> None:
         "enabled": "false",
         "offset-syncs.topic.location": "target",
         "tasks.max": "8",
+        "transforms": "route",
+        "transforms.route.type": "R",
         "producer.override.sasl.jaas.config": "secret",
         "source.cluster.bootstrap.servers": "h:1",
     }

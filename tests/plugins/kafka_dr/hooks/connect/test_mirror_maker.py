@@ -26,7 +26,7 @@ class Connect:
         self.offsets = {("east", tp): 41 for tp in ORDERS}
         self.delay, self.pending = 0, None
         self.faults: dict[str, list] = {}
-        self.keeps_writes = True
+        self.keeps_writes, self.patches = True, True
         server.answer = self.answer
 
     def answer(self, request):
@@ -53,6 +53,11 @@ class Connect:
     def _put_config(self, body):
         self.config = body if self.keeps_writes else self.config
         return self.reply(200, {"name": NAME, "config": body})
+
+    def _patch_config(self, body):
+        if not self.patches:
+            return self.reply(405, {"error_code": 405, "message": "HTTP 405 Method Not Allowed"})
+        return self._put_config({key: value for key, value in {**self.config, **body}.items() if value is not None})
 
     def _get_status(self, _):
         if self.pending is not None:
@@ -442,17 +447,27 @@ def test_one_read_lasts_as_long_as_the_topology_says(monkeypatch: pytest.MonkeyP
 # -- enabled -------------------------------------------------------------------------------------------------------
 
 
-def test_a_disabled_connector_keeps_all_its_other_settings(stopped, mirror):
-    """Also its password; a worker that is busy once is asked again."""
+@pytest.mark.parametrize("patches", [True, False])
+def test_a_disabled_connector_keeps_all_its_other_settings(stopped, mirror, patches):
+    """Also its password; a worker that is busy once is asked again; before 3.8 Connect takes a whole configuration."""
+    stopped.patches = patches
     before = dict(stopped.config)
-    stopped.faults["PUT"] = [stopped.reply(409, {"error_code": 409, "message": "rebalance"})]
+    stopped.faults["PATCH"] = [stopped.reply(409, {"error_code": 409, "message": "rebalance"})]
     mirror.set_enabled(NAME, False)
     assert stopped.config == {**before, "enabled": "false"} and not mirror.is_enabled(NAME)
     stopped.server.requests.clear()
     mirror.set_enabled(NAME, False)
-    assert "PUT" not in [request.method for request in stopped.server.requests], "the second time writes nothing"
+    assert {request.method for request in stopped.server.requests} == {"GET"}, "the second time writes nothing"
     mirror.set_enabled(NAME, True)
     assert stopped.config == before and mirror.is_enabled(NAME)
+
+
+def test_masked_settings_are_not_written_back(stopped, mirror):
+    """A vendor shows asterisks in place of passwords: the connector would lose its login."""
+    stopped.patches, stopped.config = False, {"a.password": "****"}
+    with pytest.raises(ReadBackFailed, match="masks settings"):
+        mirror.set_enabled(NAME, False)
+    assert stopped.config == {"a.password": "****"}
 
 
 def test_a_running_connector_is_not_disabled(connect, mirror):
@@ -464,7 +479,7 @@ def test_a_running_connector_is_not_disabled(connect, mirror):
 
 def test_an_answer_about_the_configuration_is_not_shown(stopped, mirror):
     """It may repeat a password."""
-    stopped.faults["PUT"] = [stopped.reply(400, {"error_code": 400, "message": "wrong: hunter2"})]
+    stopped.faults["PATCH"] = [stopped.reply(400, {"error_code": 400, "message": "wrong: hunter2"})]
     with pytest.raises(ConnectUnavailable, match="HTTP 400") as error:
         mirror.set_enabled(NAME, False)
     assert "hunter2" not in str(error.value)

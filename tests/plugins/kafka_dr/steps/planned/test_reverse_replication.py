@@ -90,15 +90,22 @@ def test_prefixes_need_no_disabling(make_bench: Any) -> None:
     assert not bench.workers["standby"].disabled
 
 
-def test_a_reverse_flow_that_a_procedure_disabled_can_be_resumed_by_a_person(bench: Any) -> None:
-    """Also if this run does not start it; one that a person disabled is left alone."""
+def test_a_person_can_resume_the_reverse_flow(bench: Any) -> None:
+    """Also if this run does not start it: it is enabled, also after a try that was killed before."""
     bench.workers["primary"].disabled = {"s.source"}
     procedure = opened(bench, asked=False)
-    assert start(bench, procedure).disabled == ("p.source",)
-    assert bench.workers["primary"].disabled == {"s.source"}
-    procedure.authority.write(Step.START_FLOW_BACK, Entry.INTENT, {"disables_connectors": ["s.source"]})
-    start(bench, procedure)
-    assert not bench.workers["primary"].disabled
+    procedure.authority.write(STEP, Entry.INTENT, {"enables_connectors": ["s.source"]})
+    figures = start(bench, procedure)
+    assert (figures.started, figures.disabled) == (False, ("p.source",))
+    assert not bench.workers["primary"].disabled and ("resume", "s.source") not in bench.workers["primary"].asked
+
+
+def test_a_run_that_starts_no_flow_does_not_fail_by_a_worker(bench: Any) -> None:
+    """Clients have moved: the evidence names what is not known."""
+    procedure = opened(bench, asked=False)
+    bench.workers["primary"].away = True
+    figures = start(bench, procedure)
+    assert not figures.started and "whether a person can resume the reverse flow is not known" in figures.note
 
 
 def test_the_first_new_record_must_be_the_first_copy(bench: Any) -> None:
