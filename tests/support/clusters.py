@@ -214,10 +214,15 @@ class Acls:
 
     def entries_by_broker(self, topic: str | None = None) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
         """Return the ACL entries by broker; a broker in `lags` has those that the test gives it."""
-        if topic is not None:
-            of_topic = frozenset(e for e in self.entries() if (e.name, e.pattern) == (topic, "literal"))
-            return dict.fromkeys(self.cluster.broker_ids, of_topic)
-        return {broker: self.entries() for broker in self.cluster.broker_ids} | self.cluster.lags
+        known = {broker: self.entries() for broker in self.cluster.broker_ids} | self.cluster.lags
+        if topic is None:
+            return known
+        return {
+            broker: entries
+            if isinstance(entries, KafkaUnavailable)
+            else frozenset(e for e in entries if (e.name, e.pattern) == (topic, "literal"))
+            for broker, entries in known.items()
+        }
 
     def holds(self, entry: AclEntry, **_: Any) -> bool:
         """Return whether the cluster has an ACL entry."""

@@ -132,6 +132,14 @@ def test_what_could_not_be_removed_is_named(bench: Any, connector: Connector) ->
     assert copy(bench).proven
 
 
+def test_a_broker_that_lags_behind_proves_nothing(bench: Any, connector: Connector) -> None:
+    """It may still let everybody write; so the connector is not started."""
+    bench.clusters["primary"].lags = {2: frozenset()}
+    bench.params = {**bench.params, "fence_seconds": 0.3}
+    verdict = copy(bench)
+    assert not verdict.proven and "not proven: broker 2" in verdict.note and connector.value == b""
+
+
 def test_a_canary_that_is_not_copied_proves_nothing(bench: Any, connector: Connector) -> None:
     """A slow worker, or rights that MirrorMaker 2 lacks on the target: the plan says so, and the run goes on."""
     connector.runs = False
