@@ -11,11 +11,10 @@ import yaml
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry, Step
 
-from lab.environment import brokers
 from lab.environment.connect import call_worker
 from lab.environment.state import ALIASES, Lab
 from tests.faults.fences.test_fence_modes import (
-    SUPER_USERS,
+    arranged,
     everyone_by_one_entry,
     exempt_super_users,
     named_clients,
@@ -39,14 +38,8 @@ def test_the_canary_is_copied_under_each_kind_of_fence(
     arrange: Callable[[Stage], None], fresh_lab: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Entries and connectors are afterwards as before."""
-    if arrange is nobody_by_an_entry:
-        monkeypatch.setitem(brokers._AUTHORIZATION, "allow.everyone.if.no.acl.found", "true")
-    if arrange is exempt_super_users:
-        monkeypatch.setitem(brokers._AUTHORIZATION, "super.users", ";".join(["User:ANONYMOUS", *SUPER_USERS]))
-    state = fresh_lab("identity", airflow=False)
-    stage = Stage(state)
-    arrange(stage)
-    with stepped_trips(state, tmp_path, SEED, 0, recorded=False, watched=False) as trips:
+    stage = arranged(arrange, fresh_lab, monkeypatch)
+    with stepped_trips(stage.lab.root, tmp_path, SEED, 0, recorded=False, watched=False) as trips:
         before = {alias: stage.acls(alias) for alias in ALIASES}, connectors(trips.lab)
         figures = readiness(trips)
         print(arrange.__name__, figures["exempt_seconds"], figures["notes"], flush=True)

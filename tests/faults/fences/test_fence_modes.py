@@ -41,6 +41,20 @@ def exempt_super_users(stage: Stage) -> None:
     stage.describe_clusters(super_users=SUPER_USERS)
 
 
+def arranged(
+    arrange: Callable[[Stage], None], fresh_lab: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> Stage:
+    """Return a lab without Airflow, under identity naming, in which clients have their rights as arranged."""
+    if arrange is nobody_by_an_entry:
+        monkeypatch.setitem(brokers._AUTHORIZATION, "allow.everyone.if.no.acl.found", "true")
+    if arrange is exempt_super_users:
+        monkeypatch.setitem(brokers._AUTHORIZATION, "super.users", ";".join(["User:ANONYMOUS", *SUPER_USERS]))
+    state = fresh_lab("identity", airflow=False)
+    stage = Stage(state)
+    arrange(stage)
+    return stage
+
+
 def without_denials(entries: set[Acl]) -> set[Acl]:
     """Return the entries without those that keep the flow to a cluster harmless while clients are there."""
     denied = {entry[1] for entry in entries if entry[3:] == ("User:mm2", "*", "WRITE", "DENY")}
@@ -53,15 +67,9 @@ def test_there_and_back_behind_each_kind_of_fence(
     arrange: Callable[[Stage], None], fresh_lab: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judged by ids after each change of sides; a cluster to which clients return has its entries of before."""
-    if arrange is nobody_by_an_entry:
-        monkeypatch.setitem(brokers._AUTHORIZATION, "allow.everyone.if.no.acl.found", "true")
-    if arrange is exempt_super_users:
-        monkeypatch.setitem(brokers._AUTHORIZATION, "super.users", ";".join(["User:ANONYMOUS", *SUPER_USERS]))
-    state = fresh_lab("identity", airflow=False)
-    stage = Stage(state)
-    arrange(stage)
+    stage = arranged(arrange, fresh_lab, monkeypatch)
     before = {alias: stage.acls(alias) for alias in ALIASES}
-    with stepped_trips(state, tmp_path, rate=500, scale=0.02, recorded=False) as trips:
+    with stepped_trips(stage.lab.root, tmp_path, rate=500, scale=0.02, recorded=False) as trips:
         went = trips.leave(Leaving(standby=True, more=10))
         assert went.passed, "\n".join(went.lines(limit=5))
         fence = stage.acls("primary") - before["primary"]
