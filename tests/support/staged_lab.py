@@ -217,16 +217,27 @@ class Stage:
             cluster.update(deepcopy(settings))  # the same object for both would be a YAML anchor
         self.lab.topology.write_text(yaml.safe_dump(topology))
 
-    def remove_acls(self, alias: str, kinds: Iterable[ResourceType]) -> None:
-        """Remove all ACL entries on resources of these kinds whose name is the literal wildcard."""
+    def remove_acls(self, alias: str, kinds: Iterable[ResourceType], but_for: str = "") -> None:
+        """Remove all ACL entries on resources of these kinds whose name is the literal wildcard.
+
+        Args:
+            but_for: a principal whose entries stay.
+        """
         client = self.admin(alias)
+        wildcard = ("*", ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY)
+        found = [
+            binding
+            for kind in kinds
+            for binding in client.describe_acls(AclBindingFilter(kind, *wildcard)).result(_SECONDS)
+            if binding.principal != but_for
+        ]
         filters = [
             AclBindingFilter(
-                kind, "*", ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+                b.restype, b.name, b.resource_pattern_type, b.principal, b.host, b.operation, b.permission_type
             )
-            for kind in kinds
+            for b in found
         ]
-        for future in client.delete_acls(filters, request_timeout=_SECONDS).values():
+        for future in client.delete_acls(filters, request_timeout=_SECONDS).values() if filters else ():
             future.result(_SECONDS)
 
     def write(

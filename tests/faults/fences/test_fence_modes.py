@@ -23,10 +23,10 @@ def named_clients(stage: Stage) -> None:
 
 
 def everyone_by_one_entry(stage: Stage) -> None:
-    """Also MirrorMaker 2 writes and reads only by an entry for everyone."""
-    for alias in ALIASES:
-        stage.remove_acls(alias, [ResourceType.TOPIC, ResourceType.GROUP])
+    """Also MirrorMaker 2 writes and reads only by an entry for everyone; it has its rights throughout."""
     stage.allow(*EVERYONE)
+    for alias in ALIASES:
+        stage.remove_acls(alias, [ResourceType.TOPIC, ResourceType.GROUP], but_for="User:*")
 
 
 def nobody_by_an_entry(stage: Stage) -> None:
