@@ -30,6 +30,7 @@ from kafka_dr.vocabulary import EXEMPT_CONNECTOR, EXEMPT_TOPIC, Step
 #: How long the record may take, in seconds: Connect assigns the connector, whose task then starts its clients.
 _COPY_SECONDS = 25.0
 _POLL_SECONDS = 0.3
+_COPY = TopicPartition(EXEMPT_TOPIC, 0)
 _SETTINGS = {"retention.ms": "3600000", "cleanup.policy": "delete"}
 #: Before, every source connector mirrors heartbeats, and older ones emit offset syncs whatever their settings say.
 _FIRST_VERSION = (4, 0)
@@ -80,20 +81,18 @@ class _Canary:
     def __init__(self, procedure: Run, step: str, flow: Flow) -> None:
         self._procedure, self._step, self._flow = procedure, step, flow
         self._source, self._target = procedure.request.source, procedure.request.target
-        self._copy = TopicPartition(procedure.naming.remote(flow.source, EXEMPT_TOPIC), 0)
-        self._topics = {self._source: self._copy.topic, self._target: EXEMPT_TOPIC}
 
     def try_copy(self) -> CanaryVerdict:
         """Try it once, whatever an earlier try has left; return what was shown."""
         procedure, hold = self._procedure, self._procedure.authority.hold
         hold()
-        procedure.systems.target.create_topic(EXEMPT_TOPIC, 1, configs=_SETTINGS)
-        procedure.systems.source.create_topic(self._copy.topic, 1, configs=_SETTINGS)
+        for cluster in (procedure.systems.target, procedure.systems.source):
+            cluster.create_topic(EXEMPT_TOPIC, 1, configs=_SETTINGS)
         if left := self._removed():
             return CanaryVerdict(False, note=_not_proven(procedure, f"an earlier canary is left: {first_few(left)}"))
-        rules = {alias: self._rules_of(alias) for alias in self._topics}
+        rules = {alias: self._rules_of(alias) for alias in (self._source, self._target)}
         wanted = {
-            self._source: fenced_canary(rules[self._source], self._copy.topic, procedure.exempt(self._source)),
+            self._source: fenced_canary(rules[self._source], EXEMPT_TOPIC, procedure.exempt(self._source)),
             self._target: read_canary(rules[self._target], EXEMPT_TOPIC, procedure.exempt(self._target)),
         }
         added = {alias: [e for e in entries if e not in rules[alias].entries] for alias, entries in wanted.items()}
@@ -125,7 +124,7 @@ class _Canary:
             return CanaryVerdict(False, note=_not_proven(procedure, f"on {self._source}: {refusal}"))
         first, *others = self._flow.connectors.source
         notes = [
-            note_of_grants(rules, self._copy.topic, procedure.exempt(self._source)),
+            note_of_grants(rules, EXEMPT_TOPIC, procedure.exempt(self._source)),
             f"The canary had the login of {first}, not of {', '.join(others)}." if others else "",
         ]
         return CanaryVerdict(True, seconds, " ".join(filter(None, notes)))
@@ -137,7 +136,7 @@ class _Canary:
             ReadBackFailed: the record was not written, or its copy did not appear in time.
         """
         procedure, systems = self._procedure, self._procedure.systems
-        value, end = f"{procedure.id} {procedure.now()}".encode(), systems.source.ends([self._copy])[self._copy]
+        value, end = f"{procedure.id} {procedure.now()}".encode(), systems.source.ends([_COPY])[_COPY]
         answer = systems.writer(self._target).write(EXEMPT_TOPIC, 0, value)
         if not isinstance(answer, WriteAccepted):
             raise ReadBackFailed("the canary was not written", f"on {self._target}: {answer}")
@@ -147,7 +146,7 @@ class _Canary:
         ends_at = time.monotonic() + _COPY_SECONDS
         while time.monotonic() < ends_at:
             time.sleep(_POLL_SECONDS)
-            now = systems.source.ends([self._copy])[self._copy]
+            now = systems.source.ends([_COPY])[_COPY]
             if now > end and value in self._values(end, now):
                 return ""
             if refusal := connector.refusal():
@@ -155,15 +154,15 @@ class _Canary:
         raise ReadBackFailed("the canary was not copied", f"within {_COPY_SECONDS:g} s")
 
     def _values(self, start: int, end: int) -> list[bytes | None]:
-        records = self._procedure.systems.reader(self._source).range(self._copy, start, end)
+        records = self._procedure.systems.reader(self._source).range(_COPY, start, end)
         return [record.value for record in records]
 
     def _rules_of(self, alias: str) -> AclRules:
-        """Return a cluster's ACL rules as far as they cover its canary topic; without entries if none decides there."""
+        """Return a cluster's ACL rules as far as they cover the canary's topic; no entries if none decides there."""
         acls = self._acls(alias)
         if acls.authorizer() is not Authorizer.BY_ACL:
             return AclRules(frozenset(), authorizer=False)
-        return rules_with(self._procedure, alias, acls.entries_for(self._topics[alias]))
+        return rules_with(self._procedure, alias, acls.entries_for(EXEMPT_TOPIC))
 
     def _acls(self, alias: str) -> ClusterAcls:
         return self._procedure.systems.acls_of(alias)
@@ -175,8 +174,7 @@ class _Canary:
     def _wait(self, alias: str, change: AclChange) -> list[str]:
         if not change:
             return []
-        topic = self._topics[alias]
-        return wait_for_every_broker(self._procedure, self._acls(alias), change.list_unapplied, topic=topic)
+        return wait_for_every_broker(self._procedure, self._acls(alias), change.list_unapplied, topic=EXEMPT_TOPIC)
 
     def remove(self) -> list[str]:
         """Delete connector and ACL entries, and record what is left; return that, as text."""
@@ -192,7 +190,7 @@ class _Canary:
         left: list[str] = []
         for flow in (self._flow, self._procedure.flow):
             _collect(left, partial(self._delete_connector, flow))
-        for alias in self._topics:
+        for alias in (self._source, self._target):
             _collect(left, partial(self._remove_entries, alias))
         return left
 
@@ -202,10 +200,10 @@ class _Canary:
         return []
 
     def _remove_entries(self, alias: str) -> list[str]:
-        acls, topic = self._acls(alias), self._topics[alias]
+        acls = self._acls(alias)
         entries = self._procedure.journal.entries_of_steps((Step.CHECK_READINESS,))
         meant = {e for fact in facts_in(entries, CanaryToCopy) for e in fact.canary_entries.get(alias, ())}
-        standing = meant and meant & acls.entries_for(topic)
+        standing = meant and meant & acls.entries_for(EXEMPT_TOPIC)
         if not standing:
             return []
         self._procedure.authority.hold()
