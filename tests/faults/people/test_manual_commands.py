@@ -14,6 +14,7 @@ import requests
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclPermissionType, AdminClient
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.vocabulary import Entry
 
 from lab.environment.airflow_settings import own_environment
 from lab.environment.connect import connector_name
@@ -29,6 +30,7 @@ from tests.faults.support.stepping import ROOT, Run, Stepping, stepping
 from tests.faults.support.world import World
 from tests.support.lab_clients import acl_filter
 from tests.support.rehearsals import SEED
+from tests.support.staged_lab import acl
 
 TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
@@ -247,12 +249,16 @@ def test_opened_by_hand_without_positions(fresh_lab: Callable[..., Path], tmp_pa
         seeds = (tmp_path / "hand" / "reverse_offsets.json").read_text()
         url = f"{lab.connect_url('primary')}/connectors/{connector_name('standby', 'primary', 'source')}/offsets"
         requests.patch(url, data=seeds, headers={"Content-Type": "application/json"}, timeout=30).raise_for_status()
+        (forecast,) = Journal(f"sqlite:///{lab.journal}").entries(run.procedure_id, "forecast", Entry.OUTCOME)
+        harmless = [acl("User:mm2", "WRITE", row[1], permission="DENY") for row in forecast.payload["plan"]["topics"]]
+        admin = AdminClient(lab.client_properties("standby", "admin"))
+        with pytest.raises(AssertionError, match="missing: deny User:mm2"):
+            person.notes(run.procedure_id, "opened")
+        _done(admin.create_acls(harmless))
         with pytest.raises(AssertionError, match="not removed: "):
             person.notes(run.procedure_id, "opened")
-        denied = acl_filter(AclPermissionType.DENY)
-        admin = AdminClient(lab.client_properties("standby", "admin"))
-        for lifted in admin.delete_acls([denied]).values():
-            assert lifted.result(30)
+        _done(admin.delete_acls([acl_filter(AclPermissionType.DENY)]))
+        _done(admin.create_acls(harmless))
         person.notes(run.procedure_id, "opened")
         assert driver.forward(run, after="open_target"), run.texts
         driver.step(run, "close_procedure")
@@ -260,6 +266,13 @@ def test_opened_by_hand_without_positions(fresh_lab: Callable[..., Path], tmp_pa
         page = (lab.evidence / run.procedure_id / "evidence.html").read_text()
     assert told["outcome"] == "completed" and told["classes"] == {} and "carol opened standby manually" in page
     assert "placed and read back" not in page and "No record was lost" not in page
+
+
+def _done(futures: dict[Any, Any]) -> None:
+    """Wait until Kafka has done all of a request."""
+    assert futures
+    for future in futures.values():
+        future.result(30)
 
 
 def _wanted(driver: Stepping, run: Run) -> list[tuple[str, str, int, int]]:
