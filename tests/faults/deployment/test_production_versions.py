@@ -79,9 +79,12 @@ def _speaks_tls(lab: Lab) -> None:
 
 
 def test_the_oldest_version_runs(fresh_lab: Callable[..., Path]) -> None:
-    """Brokers 2.8.2 at the source, Connect 2.8.2 at both sites: `up` has seen a record mirrored."""
-    old: dict[str, Any] = {"kafka": {SOURCE: "2.8.2"}, "connect": {SOURCE: "2.8.2", TARGET: "2.8.2"}}
+    """Brokers and Connect 2.8.2 at the source: `up` has seen a record mirrored by the target's worker.
+
+    That worker is a newer one: MirrorMaker 2 of 2.8.2 copies every setting of a topic, and brokers since 4.0 refuse a
+    topic with settings that are no more.
+    """
+    old: dict[str, Any] = {"kafka": {SOURCE: "2.8.2"}, "connect": {SOURCE: "2.8.2"}}
     lab = Lab(fresh_lab("default", airflow=False, profile="production", **old))
     _speaks_tls(lab)
-    for alias in (SOURCE, TARGET):
-        assert {call_worker(lab, alias, "GET", "/", number=number).json()["version"] for number in (1, 2)} == {"2.8.2"}
+    assert {call_worker(lab, SOURCE, "GET", "/", number=number).json()["version"] for number in (1, 2)} == {"2.8.2"}
