@@ -9,6 +9,7 @@ from kafka_dr.actions.fencing.acl_fence import probe_answers
 from kafka_dr.actions.fencing.hook_fence import keep_clients_out
 from kafka_dr.actions.fencing.rules import apply_change, source_rules
 from kafka_dr.actions.history.moves import target_opened_before
+from kafka_dr.actions.replication.enabled_flow import enable_sources
 from kafka_dr.actions.replication.reverse import refuse_loop
 from kafka_dr.actions.replication.stop import parts_of
 from kafka_dr.actions.scope.flow_scope import remote_partitions
@@ -191,6 +192,8 @@ def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list
     if not names:
         return []
     refuse_loop(procedure)
+    # It ran before this run; somebody, or the end of another run, may have disabled it meanwhile.
+    enable_sources(procedure, Step.RETURN_TO_SOURCE, procedure.flow)
     worker = procedure.mirror_maker(procedure.flow)
     # No task has a checkpoint connector without groups, and a source connector without topics, or whose source is away.
     needing_tasks = () if procedure.progress.without_source else worker.connectors_with(topics_of(procedure))

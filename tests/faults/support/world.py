@@ -29,6 +29,7 @@ from tests.support.lab_clients import acl_filter, without_marker
 
 SECONDS = 30.0
 CONNECTOR_SECONDS = 60.0
+DISABLED = ", disabled"
 ANYTHING = acl_filter()
 
 
@@ -112,12 +113,23 @@ class World:
         ]
 
     def _state(self, host: str, name: str) -> str:
-        return call_worker(self.lab, host, "GET", f"/connectors/{name}/status").json()["connector"]["state"]
+        """Return the connector's state; with `disabled` if a resume starts no task of it."""
+        state = call_worker(self.lab, host, "GET", f"/connectors/{name}/status").json()["connector"]["state"]
+        enabled = call_worker(self.lab, host, "GET", f"/connectors/{name}/config").json().get("enabled", "true")
+        return str(state) if enabled == "true" else f"{state}, disabled"
 
     def _reach(self, host: str, name: str, state: str) -> None:
-        verb = {"STOPPED": "stop", "PAUSED": "pause", "RUNNING": "resume"}[state]
+        disabled = state.endswith(DISABLED)
+        if self._state(host, name).endswith(DISABLED) != disabled:
+            self._ask(host, name, "stop", "STOPPED")
+            change = {"enabled": "false" if disabled else None}
+            call_worker(self.lab, host, "PATCH", f"/connectors/{name}/config", change).raise_for_status()
+        verb = {"STOPPED": "stop", "PAUSED": "pause", "RUNNING": "resume"}[state.removesuffix(DISABLED)]
+        self._ask(host, name, verb, state)
+
+    def _ask(self, host: str, name: str, verb: str, state: str) -> None:
         ends_at = time.monotonic() + CONNECTOR_SECONDS
-        while self._state(host, name) != state:
+        while self._state(host, name) not in (state, f"{state}{DISABLED}"):
             # A worker that is just closing the clients of a dead source does not answer in time; it does what it was
             # told all the same.
             with suppress(requests.Timeout):

@@ -94,7 +94,7 @@ class FlowBackSeeded(StepOutcome, steps=(Step.SEED_FLOW_BACK,)):
     why_not: OrAbsent[str] = None
 
 
-class SourcesToEnable(Intent, steps=_STARTING):
+class SourcesToEnable(Intent, steps=(*_STARTING, Step.RETURN_TO_SOURCE)):
     """Source connectors that were disabled and are about to be enabled, because their flow may copy again."""
 
     enables_connectors: Sequence[str]
