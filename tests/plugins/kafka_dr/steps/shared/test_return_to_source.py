@@ -97,6 +97,15 @@ def test_a_failback_that_ends_before_its_clients_stand_still_leaves_the_returned
     assert bench.workers["standby"].asked == bench.workers["primary"].asked == []
 
 
+def test_a_flow_that_was_disabled_meanwhile_is_enabled(bench: Any) -> None:
+    """Else it would be RUNNING without a task, and the step would wait for one in vain."""
+    bench.stopped()
+    bench.workers["standby"].disabled = {"p.source"}
+    return_(bench)
+    assert bench.workers["standby"].asked[:2] == [("enable", "p.source"), ("resume", "p.source")]
+    assert {"enables_connectors": ["p.source"]} in [entry.payload for entry in bench.entries(STEP)]
+
+
 def test_everything_is_as_it_was_found(bench: Any) -> None:
     """Both connectors run, the source one with tasks; exactly the added entries are gone, entries of others and the
     target's fence stay.
