@@ -84,8 +84,8 @@ class _Canary:
 
     def try_copy(self) -> CanaryVerdict:
         """Try it once, whatever an earlier try has left; return what was shown."""
-        procedure, hold = self._procedure, self._procedure.authority.hold
-        hold()
+        procedure = self._procedure
+        procedure.authority.hold()
         for cluster in (procedure.systems.target, procedure.systems.source):
             cluster.create_topic(EXEMPT_TOPIC, 1, configs=_SETTINGS)
         if left := self._removed():
@@ -99,6 +99,8 @@ class _Canary:
         record_fact(procedure.authority, self._step, CanaryToCopy(canary=EXEMPT_CONNECTOR, canary_entries=added))
         try:
             verdict = self._fence_and_copy(rules[self._source], added)
+        except (SystemUnavailable, ReadBackFailed) as error:
+            verdict = CanaryVerdict(False, note=_not_proven(procedure, str(error)))
         except BaseException:
             self.remove()
             raise
@@ -188,10 +190,12 @@ class _Canary:
         The connector is deleted in the workers of both flows: two that are left would copy in a circle.
         """
         left: list[str] = []
+        intents = list(facts_in(self._procedure.journal.entries_of_steps((Step.CHECK_READINESS,)), CanaryToCopy))
         for flow in (self._flow, self._procedure.flow):
             _collect(left, partial(self._delete_connector, flow))
         for alias in (self._source, self._target):
-            _collect(left, partial(self._remove_entries, alias))
+            added = {entry for fact in intents for entry in fact.canary_entries.get(alias, ())}
+            _collect(left, partial(self._remove_entries, alias, added))
         return left
 
     def _delete_connector(self, flow: Flow) -> list[str]:
@@ -199,11 +203,9 @@ class _Canary:
         self._procedure.systems.canary_connector(flow.worker).delete()
         return []
 
-    def _remove_entries(self, alias: str) -> list[str]:
+    def _remove_entries(self, alias: str, added: set[AclEntry]) -> list[str]:
         acls = self._acls(alias)
-        entries = self._procedure.journal.entries_of_steps((Step.CHECK_READINESS,))
-        meant = {e for fact in facts_in(entries, CanaryToCopy) for e in fact.canary_entries.get(alias, ())}
-        standing = meant and meant & acls.entries_for(EXEMPT_TOPIC)
+        standing = added and added & acls.entries_for(EXEMPT_TOPIC)
         if not standing:
             return []
         self._procedure.authority.hold()
@@ -258,4 +260,6 @@ def _why_not_tried(procedure: Run, flow: Flow | None) -> str:
 
 
 def _not_proven(procedure: Run, why: str) -> str:
-    return f"That MirrorMaker 2 may write to {procedure.request.source} behind the fence is not proven: {why}."
+    return (
+        f"That MirrorMaker 2 may write to {procedure.request.source} behind the fence is not proven: {why.rstrip('.')}."
+    )

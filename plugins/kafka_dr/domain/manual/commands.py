@@ -280,9 +280,13 @@ def _start_reverse(context: ManualContext) -> ManualStep:
 
 
 def _set_enabled(flow: ConnectorCommands, name: str, enabled: bool) -> str:
-    """Return the command that sets a source connector's `enabled` to false, or removes this setting."""
+    """Return the command that sets a source connector's `enabled` to false, or removes this setting.
+
+    The command fails where Connect masks values: to write asterisks back would destroy the connector's logins.
+    """
     change = "c.pop('enabled', 0)" if enabled else "c.update(enabled='false')"
-    script = quote(f"import json, sys; c = json.load(sys.stdin); {change}; print(json.dumps(c))")
+    masked = "any(v and not v.strip('*') for v in c.values()) and sys.exit('Connect masks settings')"
+    script = quote(f"import json, sys; c = json.load(sys.stdin); {masked}; {change}; print(json.dumps(c))")
     body = " -H 'Content-Type: application/json' --data @-"
     return f"{flow.ask('GET', name, '/config')} | python -c {script} | {flow.ask('PUT', name, '/config', body)}"
 

@@ -61,7 +61,7 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
 
 def _is_own(topic: str) -> bool:
     """Whether a topic is Kafka's, or Switchback's own."""
-    return topic.startswith("__") or topic.endswith(EXEMPT_TOPIC)
+    return topic.startswith("__") or topic == EXEMPT_TOPIC
 
 
 def _tombstone_note(o: Observation) -> Iterator[str]:

@@ -96,12 +96,12 @@ class EveryBroker:
     ) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
         """Return the ACL entries that each of these brokers has applied, by the broker's id.
 
+        No entry for a broker without an authorizer. A broker that refuses, or does not answer within `timeout` seconds,
+        has the error in place of its entries.
+
         Args:
             topic: only literal entries on this topic; None: all entries.
             timeout: limit of the requests, in seconds.
-
-        No entry for a broker without an authorizer. A broker that refuses, or does not answer within `timeout` seconds,
-        has the error in place of its entries.
         """
         requests = {broker: _describe_acls(topic) for broker in brokers}
         return self._ask("reading ACL entries", requests, _entries_in, timeout)

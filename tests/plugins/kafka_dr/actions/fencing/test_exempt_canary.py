@@ -157,7 +157,8 @@ def test_a_worker_that_does_not_answer_proves_nothing(
         raise ConnectUnavailable("PUT failed", "no answer", "start it")
 
     monkeypatch.setattr(connector, "start", away)
-    assert "PUT failed" in copy(bench).note and not on_the_topic(bench)
+    note = copy(bench).note
+    assert "PUT failed" in note and "Not removed after the canary: DELETE failed" in note and not on_the_topic(bench)
     assert "DELETE failed" in bench.entries(STEP)[-1].payload["left"][0]
     connector.stays = False
     remove_left_canary(bench.procedure(), Step.CLOSE_PROCEDURE)

@@ -460,6 +460,10 @@ def test_the_printed_commands_disable_one_flow_and_enable_the_other(loops: bool)
         for step in filters
     ]
     assert written == [*([{"a": "1", "enabled": "false"}] if loops else []), {"a": "1"}]
+    masked = [
+        subprocess.run(step, input=b'{"a": "***"}', shell=True, capture_output=True, check=False) for step in filters
+    ]
+    assert all(done.returncode and not done.stdout for done in masked), "a masked login is not written back"
 
 
 def test_a_hook_that_planned_runs_ask_is_asked_by_the_commands_too() -> None:
