@@ -261,18 +261,19 @@ def _verify(context: ManualContext) -> ManualStep:
 
 
 def _start_reverse(context: ManualContext) -> ManualStep:
-    if not context.start_reverse or context.reverse is None:
-        return ManualStep(Step.START_REVERSE_REPLICATION, ("Nothing to do: this run does not start the reverse flow.",))
+    if context.reverse is None:
+        return ManualStep(Step.START_REVERSE_REPLICATION, ("Nothing to do: the topology has no reverse flow.",))
     flow, forward = context.reverse, context.forward
     lines = [
         *require_stopped(forward),
         *change_commands(context.source, context.writer_denials),
         *(_set_enabled(forward, name, False) for name in forward.sources if context.loops),
-        *(_set_enabled(flow, name, True) for name in flow.sources),
-        *(flow.ask("PUT", name, "/resume") for name in flow.names),
+        *(_set_enabled(flow, name, True) for name in flow.sources if context.loops),
+        *(flow.ask("PUT", name, "/resume") for name in flow.names if context.start_reverse),
     ]
     verb = "is" if len(forward.sources) == 1 else "are"
     says = (
+        *([] if context.start_reverse else ["This run does not start the reverse flow; a person can resume it later."]),
         f"Run these commands only while {' and '.join(forward.sources)} {verb} STOPPED.",
         *(["With `enabled` false a connector copies nothing, also if somebody resumes it."] if context.loops else []),
     )
