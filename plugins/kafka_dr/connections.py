@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from airflow.sdk import BaseHook
+from airflow.sdk import BaseHook, Connection
+from airflow.sdk.configuration import conf
 
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.procedure.systems import Systems
+
+#: Secrets backends that read Airflow's own database, directly or over the API server.
+_AIRFLOWS_DATABASE = ("MetastoreBackend", "ExecutionAPISecretsBackend")
 
 
 class Connections:
@@ -35,11 +39,36 @@ class Connections:
     def login(self, connection_id: str) -> tuple[str, str, str]:
         """Return base URL, login and password of an `http` connection; login and password may be empty."""
         connection = BaseHook.get_connection(connection_id)
-        host = connection.host or ""
-        url = host if "://" in host else f"{connection.schema or 'http'}://{host}"
-        if connection.port and f":{connection.port}" not in url:
-            url = f"{url}:{connection.port}"
-        return url.rstrip("/"), connection.login or "", connection.password or ""
+        return _url_of(connection), connection.login or "", connection.password or ""
+
+    def api_login(self, connection_id: str) -> tuple[str, str, str]:
+        """Return the URL of Airflow's API, by Airflow's own configuration, and Switchback's login for it.
+
+        Raises:
+            BadInput: the configuration names no API server; the connection names another one; or neither the
+                environment nor a secrets backend has the connection.
+        """
+        connection = stored_outside_airflow(connection_id)
+        url = _api_url()
+        stated = _url_of(connection)
+        if connection.host and stated != url:
+            raise BadInput(
+                f"Connection {connection_id} names another API server than Airflow's configuration",
+                f"{stated} in the connection, {url} in the configuration",
+                f"Remove the host from {connection_id}, or correct [core] execution_api_server_url or [api] base_url in"
+                " Airflow's configuration on this worker.",
+            )
+        return url, connection.login or "", connection.password or ""
+
+    def address(self, connection_id: str) -> str:
+        """Return where a connection leads, and as which user, as text without secrets."""
+        connection = BaseHook.get_connection(connection_id)
+        extra = connection.extra_dejson
+        where = str(extra.get("bootstrap.servers") or _url_of(connection))
+        user = extra.get("sasl.username") or connection.login
+        # A host may be written as a URL with a login in it.
+        where = re.sub(r"//[^/@]*@", "//", where)
+        return f"{where} as {user}" if user else where
 
     def tls(self, connection_id: str) -> HttpTls:
         """Return the certificates of an `http` connection: `verify`, `cert` and `key` in its extra."""
@@ -75,8 +104,57 @@ class Connections:
             )
 
     def journal_url(self, connection_id: str) -> str:
-        """Return the journal's SQLAlchemy URL: `url` in the connection's extra, else the connection's own URI."""
-        connection = BaseHook.get_connection(connection_id)
+        """Return the journal's SQLAlchemy URL: `url` in the connection's extra, else the connection's own URI.
+
+        Raises:
+            BadInput: neither the environment nor a secrets backend has the connection.
+        """
+        connection = stored_outside_airflow(connection_id)
         url = str(connection.extra_dejson.get("url") or connection.get_uri())
         # Airflow and libpq write `postgres://`, which SQLAlchemy does not know.
         return re.sub(r"^postgres://", "postgresql+psycopg://", url)
+
+
+def stored_outside_airflow(connection_id: str) -> Connection:
+    """Return a connection from the environment or a secrets backend, never from Airflow's own database.
+
+    Who may edit connections in Airflow could otherwise choose the server that states who approved, or the journal.
+
+    Raises:
+        BadInput: neither the environment nor a secrets backend has the connection.
+    """
+    # Imported here: the module takes long to import, and web pages need it for the journal alone.
+    from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded  # noqa: PLC0415
+
+    for backend in ensure_secrets_backend_loaded():
+        if type(backend).__name__ not in _AIRFLOWS_DATABASE:
+            connection: Connection | None = backend.get_connection(conn_id=connection_id)
+            if connection is not None:
+                return connection
+    raise BadInput(
+        f"Connection {connection_id} is neither in the environment nor in a secrets backend",
+        "Airflow's own database does not count, because everybody who may edit connections could change it there",
+        f"Set AIRFLOW_CONN_{connection_id.upper()} in the environment of every Airflow process, or store"
+        f" {connection_id} in the secrets backend that workers read.",
+    )
+
+
+def _api_url() -> str:
+    """Return the URL of Airflow's API: where tasks reach the API server, else its public URL."""
+    execution = conf.get("core", "execution_api_server_url", fallback=None)
+    url = execution or conf.get("api", "base_url", fallback=None)
+    if not url:
+        raise BadInput(
+            "Airflow's configuration does not name the API server",
+            "neither [core] execution_api_server_url nor [api] base_url is set on this worker",
+            "Set [api] base_url, or AIRFLOW__API__BASE_URL, to the URL of the API server as this worker reaches it.",
+        )
+    return str(url).rstrip("/").removesuffix("/execution")
+
+
+def _url_of(connection: Connection) -> str:
+    host = connection.host or ""
+    url = host if "://" in host else f"{connection.schema or 'http'}://{host}"
+    if connection.port and f":{connection.port}" not in url:
+        url = f"{url}:{connection.port}"
+    return url.rstrip("/")

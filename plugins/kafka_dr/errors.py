@@ -8,6 +8,7 @@ SwitchbackError
 │   ├── LeaseLost            another procedure holds the lease, or this procedure's lease has ended
 │   ├── ApprovalMissing      no valid approval of this very plan
 │   ├── FenceNotProven       clients' writes or commits still succeed, or no test could prove that they are refused
+│   ├── BindingBroken        topology, address or cluster is another than the run began with
 │   └── Contradiction        two observations contradict each other, or an observation contradicts the journal
 ├── Superseded               a newer process of the same procedure has a newer epoch; this process must not act
 ├── DeadlinePassed           a wait ended at its deadline
@@ -79,6 +80,10 @@ class ApprovalMissing(Refusal):
 
 class FenceNotProven(Refusal):
     """Clients' writes or commits still succeed, or no test could prove that they are refused."""
+
+
+class BindingBroken(Refusal):
+    """The topology, an address or a cluster is another than the run began with."""
 
 
 class Contradiction(Refusal):

@@ -15,11 +15,17 @@ class Api:
     def __init__(self) -> None:
         self.starter: str | None = "alice"
         self.answers: dict[str, HitlAnswer] = {}
+        self.username = "switchback"
+        self.roles: dict[str, frozenset[str]] = {}
         self.tried: dict[str, list[TaskInstance]] = {}
 
     def dag_run(self, dag_id: str, run_id: str) -> DagRun:
         """Return the run."""
         return DagRun(dag_id, run_id, "running", self.starter)
+
+    def roles_of(self, name: str) -> frozenset[str]:
+        """Return a user's roles."""
+        return self.roles.get(name, frozenset())
 
     def tries(self, dag_id: str, run_id: str, task_id: str) -> list[TaskInstance]:
         """Return the earlier tries of a task."""

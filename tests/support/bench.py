@@ -56,6 +56,10 @@ class Connections:
         """Return a cluster's configuration, which names the connection."""
         return {"bootstrap.servers": connection_id}
 
+    def address(self, connection_id: str) -> str:
+        """Return where a connection leads: the test's own address, or one that names the connection."""
+        return self._bench.addresses.get(connection_id, f"at {connection_id}")
+
     def login(self, connection_id: str) -> tuple[str, str, str]:
         """Return a system's address."""
         return f"http://{connection_id}", "user", "password"
@@ -85,6 +89,7 @@ class Bench:
             "primary": Worker({"s.source": "STOPPED", "s.checkpoint": "STOPPED"}),
         }
         self.api, self.connections, self.hook = Api(), Connections(self), Hook()
+        self.addresses: dict[str, str] = {}
         self.probe_answers: dict[int, Any] = {}
         self.probed: list[int] = []
         self.source_probe: Any = None

@@ -29,6 +29,7 @@ class Cluster:
 
     def __init__(self, alias: str) -> None:
         self.alias, self.admin = alias, alias
+        self.id = f"id-{alias}"
         self.acls: set[AclEntry] = set()
         self.authorizer, self.takes_acls = True, True
         self.without_acls = Authorizer.NONE
@@ -71,6 +72,11 @@ class Cluster:
 
     def close(self) -> None:
         """Stand in for closing the client."""
+
+    def cluster_id(self, timeout: float = 30.0) -> str:
+        """Return the cluster id."""
+        self.answer()
+        return self.id
 
     def brokers(self, **_: Any) -> list[Any]:
         """Return the brokers by id."""

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.errors import Contradiction
+from kafka_dr.procedure.binding import bind_run
 from kafka_dr.procedure.entries import ApprovedPlan, LeaseTaken, MovePlanned, ProcedureOpened, Receipt, StrandedTopic
 from kafka_dr.procedure.entries.fact import _KEYS, read_entry, shapes_of
 from kafka_dr.procedure.run import Run
@@ -49,6 +50,7 @@ def open_run(procedure: Run) -> None:
         reason=request.reason,
         triggered_at=procedure.now(),
         request=request.model_dump(mode="json"),
+        binding=bind_run(procedure),
     )
     for fact in (opened, LeaseTaken(epoch=epoch, pair=procedure.pair)):
         procedure.journal.append(procedure.id, Step.OPEN_PROCEDURE, fact.kind, epoch, fact.payload())

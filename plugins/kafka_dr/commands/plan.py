@@ -51,6 +51,7 @@ from kafka_dr.domain.manual.script import shell_script
 from kafka_dr.domain.readiness.plan import plan_markdown
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.procedure.binding import bound_to
 from kafka_dr.procedure.entries import OffsetsTranslated
 from kafka_dr.procedure.find import procedure_holding
 from kafka_dr.procedure.run import Run, opened_by
@@ -117,7 +118,7 @@ def _procedure(options: argparse.Namespace) -> Run:
             "",
             "Take the id from the evidence folder, or give --source and --target.",
         )
-    return Run.reopened(opened, journal, topology, connections)
+    return Run.reopened(opened, journal, topology, bound_to(opened, connections))
 
 
 def plan_text(procedure: Run) -> str:

@@ -61,6 +61,10 @@ Principal = Annotated[
         "expected one principal such as User:mm2; a wildcard would exempt every user",
     ),
 ]
+UserName = Annotated[
+    str,
+    matching_text(r"[^\s\x00-\x1f\x7f](?:[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?", 200, "expected one name, not empty"),
+]
 Folder = Annotated[
     str,
     matching_text(r"/[^\x00-\x1f\x7f]+", 1000, "expected the absolute path of a folder, without control characters"),

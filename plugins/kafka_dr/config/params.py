@@ -117,7 +117,7 @@ def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collect
         for check in (_ends, _reason, _parts, _switches, _tools, _excluded)
         for problem in check(topology, given)
     ]
-    deadlines, deadline_problems = _deadlines(topology.deadlines, given)
+    deadlines, deadline_problems = _deadlines(topology, given)
     choices, choice_problems = _choices(given)
     problems += deadline_problems + choice_problems
     if problems:
@@ -259,16 +259,28 @@ def _group_problem(group: Any) -> str | None:
     return f"contains the control or invisible character {odd!a}" if (odd := _invisible(group)) else None
 
 
-def _deadlines(stated: Deadlines, given: Mapping[str, Any]) -> tuple[Deadlines, list[str]]:
+def _deadlines(topology: Topology, given: Mapping[str, Any]) -> tuple[Deadlines, list[str]]:
+    stated = topology.deadlines
     overrides = {key: given[key] for key in Deadlines.model_fields if key in given}
     try:
-        return Deadlines(**(stated.model_dump() | overrides)), []
+        deadlines = Deadlines(**(stated.model_dump() | overrides))
     except ValidationError as error:
         return stated, [
             f"{key}: {quoted_value(overrides[key])}; expected seconds: {_expected(fault)}"
             for fault in error.errors()
             for key in map(str, fault["loc"][:1])
         ]
+    return deadlines, [*_beyond_limits(topology, overrides)]
+
+
+def _beyond_limits(topology: Topology, overrides: Mapping[str, float]) -> Iterator[str]:
+    for limit, seconds in topology.limits.model_dump().items():
+        which, _, name = limit.partition("_")
+        stated = getattr(topology.deadlines, name)
+        value = overrides.get(name, stated)
+        bound = min(seconds, stated) if which == "least" else max(seconds, stated)
+        if value < bound if which == "least" else value > bound:
+            yield f"{name}: {value:g} s; at {which} {bound:g} s, by `limits` or `deadlines` in the topology"
 
 
 def _choices(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

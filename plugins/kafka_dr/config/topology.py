@@ -24,6 +24,7 @@ from kafka_dr.config.fields import (
     Principal,
     Seconds,
     Setting,
+    UserName,
     matching_text,
 )
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
@@ -238,6 +239,36 @@ class FenceHookSettings(Named):
     spares_mirror_maker: bool = False
 
 
+class Approvers(Model):
+    """Who may answer a gate; nobody named: everybody but the starter of the run.
+
+    Attributes:
+        users: user names in Airflow.
+        roles: roles of Airflow's FAB auth manager whose users may approve, too.
+    """
+
+    users: tuple[UserName, ...] = ()
+    roles: tuple[UserName, ...] = ()
+
+
+class ParamLimits(Model):
+    """How far the params of a run may loosen what a run has to prove, in seconds.
+
+    A param that passes a limit is refused, unless the topology's own value under `deadlines` passes it by as much.
+
+    Attributes:
+        least_stable_seconds: for `stable_seconds`.
+        least_confirm_seconds: for `confirm_seconds`.
+        least_slow_seconds: for `slow_seconds`.
+        most_approval_valid_seconds: for `approval_valid_seconds`.
+    """
+
+    least_stable_seconds: Seconds = 0.5
+    least_confirm_seconds: Seconds = 5.0
+    least_slow_seconds: Seconds = 0.5
+    most_approval_valid_seconds: Seconds = 86_400.0
+
+
 class FileRoutingSettings(Model):
     """Settings for clients that look up their cluster in a file, at `path`."""
 
@@ -303,6 +334,8 @@ class Topology(Model):
     recorder: Recorder | None = None
     groups: tuple[GroupPolicy, ...] = ()
     deadlines: Deadlines = Deadlines()
+    limits: ParamLimits = ParamLimits()
+    approvers: Approvers = Approvers()
     reconcile_seconds: Seconds = 120.0
     cool_down_seconds: Annotated[float, Field(strict=True, ge=0, le=LONGEST_DEADLINE, allow_inf_nan=False)] = 900.0
 

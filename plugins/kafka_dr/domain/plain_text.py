@@ -133,3 +133,25 @@ def _mapping(value: Mapping[str, Any]) -> str:
     pairs = [f"{name}: {_figure(item)}" for name, item in list(value.items())[:_ITEMS_LISTED]]
     rest = len(value) - len(pairs)
     return (", ".join(pairs) + (f" and {rest:,} more" if rest else "")) or "none"
+
+
+_BIDI = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+_MARKUP = {
+    **{ord(char): "\\" + char for char in "\\|[]*_~!"},
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+    ord("&"): "&amp;",
+    ord("{"): "&#123;",
+    ord("}"): "&#125;",
+    ord("`"): "'",
+    ord("\n"): " ",
+    ord("\r"): " ",
+}
+
+
+def table_cell(text: str) -> str:
+    """Return text made safe for a Markdown table: no markup, links, line breaks, template braces, direction marks.
+
+    A space separates the slashes of a URL: pages turn URLs into links after they have read escapes.
+    """
+    return text.translate(_BIDI).replace("://", ": //").translate(_MARKUP)

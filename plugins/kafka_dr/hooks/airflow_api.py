@@ -71,16 +71,20 @@ class TaskInstance:
 
 
 class AirflowApi:
-    """Reads runs, gates and tasks. A token is reused until Airflow refuses it; the password is never shown."""
+    """Reads runs, gates and tasks. A token is reused until Airflow refuses it; the password is never shown.
+
+    Attributes:
+        username: Switchback's own account.
+    """
 
     def __init__(self, base_url: str, username: str, password: str, tls: HttpTls | None = None) -> None:
         self._endpoint = JsonEndpoint(base_url, "Airflow's API", HookUnavailable, tls=tls)
-        self._username = username
+        self.username = username
         self._password = password
         self._token: str | None = None
 
     def __repr__(self) -> str:
-        return f"AirflowApi({self._endpoint.base_url!r}, username={self._username!r})"
+        return f"AirflowApi({self._endpoint.base_url!r}, username={self.username!r})"
 
     def dag_run(self, dag_id: str, run_id: str, timeout: float = 10.0) -> DagRun:
         """Return one run; raise HookUnavailable if Airflow has no such run."""
@@ -118,6 +122,19 @@ class AirflowApi:
             (self._task(row) for row in document.get("task_instances") or []), key=lambda task: task.try_number
         )
 
+    def roles_of(self, name: str, timeout: float = 10.0) -> frozenset[str]:
+        """Return the roles of a user of Airflow's FAB auth manager; an empty set if this Airflow has no such user.
+
+        Raises:
+            HookUnavailable: Airflow did not answer, or Switchback's account has no right to read users.
+        """
+        path = f"/auth/fab/v1/users/{quote(name, safe='')}"
+        answer = self._attempt(path, timeout)
+        if answer.status == 404:
+            return frozenset()
+        user = self._require_object(self._endpoint.accept(answer, f"GET {path}"), "a user")
+        return frozenset(str(role.get("name")) for role in user.get("roles") or [])
+
     def _get(self, path: str, timeout: float) -> Any:
         return self._endpoint.accept(self._attempt(path, timeout), f"GET {path.partition('?')[0]}")
 
@@ -136,13 +153,13 @@ class AirflowApi:
         return self._endpoint.attempt("GET", path, timeout=timeout, headers={"Authorization": f"Bearer {self._token}"})
 
     def _new_token(self, timeout: float) -> str:
-        login = {"username": self._username, "password": self._password}
+        login = {"username": self.username, "password": self._password}
         answer = self._endpoint.attempt("POST", "/auth/token", login, timeout)
         if not answer.ok or not isinstance(answer.body, dict) or not answer.body.get("access_token"):
             # The body of a refused login may repeat the credentials (422 does), so no error shows the body.
             seen = f"HTTP {answer.status}" if answer.status else answer.text
             raise self._endpoint.failure(
-                f"Airflow's API issued no token to user {self._username!r}",
+                f"Airflow's API issued no token to user {self.username!r}",
                 seen,
                 "log in to Airflow with user and password of the Airflow connection that `airflow_api` in the topology"
                 " names, and correct the connection if Airflow refuses the login",

@@ -60,7 +60,9 @@ class Approvals:
             )
         # Once the target was opened under an approval, the approval's age must not prolong the clients' downtime.
         opened = self._progress.done(TargetOpened) is not None
-        problem = problem_with(answer, self.starter(), digest, time.time(), None if opened else self._valid_seconds)
+        problem = problem_with(
+            answer, self.starter(), digest, time.time(), None if opened else self._valid_seconds
+        ) or self._no_approver(answer)
         by = answer.responded_by_name or answer.responded_by_id
         if problem or by is None or answer.responded_at is None:
             raise ApprovalMissing(
@@ -69,6 +71,19 @@ class Approvals:
                 how_to_ask_again(gate),
             )
         return Approval(gate=gate, by=by, at=answer.responded_at.isoformat(), digest=digest)
+
+    def _no_approver(self, answer: HitlAnswer) -> str:
+        """Return why the person who answered may not approve; empty if this person may."""
+        name, approvers, api = str(answer.responded_by_name), self._systems.topology.approvers, self._systems.api
+        if api.username in (name, answer.responded_by_id):
+            return f"{name} is Switchback's own account, which approves nothing"
+        if (not approvers.users and not approvers.roles) or name in approvers.users:
+            return ""
+        roles = api.roles_of(name) if approvers.roles else frozenset()
+        if roles & set(approvers.roles):
+            return ""
+        allowed = ", ".join([*approvers.users, *(f"role {role}" for role in approvers.roles)])
+        return f"{name} is no approver; approvers by the topology: {allowed}"
 
     def require_plan(self) -> Approval:
         """Return the valid approval of the run's plan; raise ApprovalMissing as `require` does."""

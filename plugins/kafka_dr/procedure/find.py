@@ -10,6 +10,7 @@ from kafka_dr.config.settings import Request, Topology, check_params, load_topol
 from kafka_dr.connections import Connections
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.procedure.binding import bound_to
 from kafka_dr.procedure.run import Identity, Run, opened_by
 from kafka_dr.procedures import foreign_params
 
@@ -48,7 +49,7 @@ def procedure_holding(source: str, target: str) -> Run:
             "the journal records no procedure for these clusters",
             "Correct source and target: name the two clusters of a procedure that was started.",
         )
-    return Run.reopened(opened, journal, topology, connections)
+    return Run.reopened(opened, journal, topology, bound_to(opened, connections))
 
 
 def run_with_bad_params(context: Any) -> Run | None:

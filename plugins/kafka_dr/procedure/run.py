@@ -19,6 +19,7 @@ from kafka_dr.hooks.site.stop import StopHook
 from kafka_dr.procedure.approvals import Approvals
 from kafka_dr.procedure.artifacts import Artifacts
 from kafka_dr.procedure.authority import Authority, LeaseAuthority, WithoutUndo
+from kafka_dr.procedure.binding import bound_to
 from kafka_dr.procedure.entries import ProcedureOpened, newest_fact
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.systems import Systems
@@ -76,7 +77,8 @@ class Run:
     def connected(cls, identity: Identity, request: Request, topology: Topology, connections: Any) -> Run:
         """Return a run that reaches journal and outside systems by the connections that the topology names."""
         journal = Journal(connections.journal_url(topology.journal.connection))
-        return cls(identity, request, journal, connections.systems(request, topology))
+        bound = bound_to(opened_by(journal, identity.procedure_id), connections)
+        return cls(identity, request, journal, bound.systems(request, topology))
 
     @classmethod
     def reopened(cls, opened: ProcedureOpened, journal: Journal, topology: Topology, connections: Any) -> Run:

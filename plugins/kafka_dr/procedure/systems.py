@@ -45,7 +45,7 @@ class Systems:
     def api(self) -> AirflowApi:
         """Client of Airflow's API, logged in with Switchback's own account."""
         name = self.topology.airflow_api.connection
-        url, user, password = self.connections.login(name)
+        url, user, password = self.connections.api_login(name)
         return AirflowApi(url, user, password, self.connections.tls(name))
 
     @property

@@ -27,6 +27,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import DeadlinePassed, Superseded, SwitchbackError, SystemUnavailable
 from kafka_dr.procedure.authority import record_fact
+from kafka_dr.procedure.binding import refuse_broken_binding
 from kafka_dr.procedure.entries import StepOutcome, TryBegun
 from kafka_dr.procedure.find import procedure_of
 from kafka_dr.procedure.progress import WaitLonger, not_done
@@ -99,7 +100,7 @@ class JournaledStep:
         return all(entry is None or entry.sequence < done.sequence for entry in predecessors)
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
-        """Refuse after an abort or the fence's deadline; take an epoch, check predecessors, write the intent.
+        """Refuse after an abort, the fence's deadline, or a broken binding; take an epoch, check predecessors, intend.
 
         Args:
             woken: whether the process continues a wait, and therefore keeps the newest epoch.
@@ -110,6 +111,7 @@ class JournaledStep:
         take_new_epoch(procedure, woken)
         procedure.progress.refuse_if_going_back()
         procedure.progress.check_fence_clock()
+        refuse_broken_binding(procedure)
         for step in sorted(self.upstream_task_ids):
             procedure.progress.outcome_entry(step)
         self.intend(procedure, context)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 import yaml
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
-from kafka_dr.domain.readiness.plan import table_cell
+from kafka_dr.domain.plain_text import table_cell
 
 from lab.environment.brokers import LARGEST_MESSAGE, start_broker
 from lab.environment.connect import connector_name, start_worker

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_dr.domain.readiness.plan import table_cell
+from kafka_dr.domain.plain_text import table_cell
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry
 

@@ -110,9 +110,10 @@ class Stepping:
                 text=True,
             )
         self.environment = own | {
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.api_url}/execution/",
             "AIRFLOW_CONN_AIRFLOW_API": json.dumps(
                 {"conn_type": "http", "host": self.api_url, "login": "switchback", "password": "p"}
-            )
+            ),
         }
 
     def close(self) -> None:

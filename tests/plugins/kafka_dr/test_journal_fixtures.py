@@ -134,6 +134,12 @@ def fixture(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     """The fixture that a test's parameter names, and the environment of a task on its site."""
     made = Fixture(request.param, tmp_path)
     monkeypatch.setenv("KAFKA_DR_TOPOLOGY", str(tmp_path / "topology.yaml"))
+    for alias in ("primary", "standby"):
+        # Nothing listens there: a run begins without the ids of clusters that do not answer.
+        servers = {"bootstrap.servers": "127.0.0.1:1"}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{alias.upper()}", json.dumps({"conn_type": "kafka", "extra": servers}))
+    for name in ("connect_primary", "connect_standby", "spark"):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps({"conn_type": "http", "host": name}))
     monkeypatch.setenv("AIRFLOW_CONN_JOURNAL", json.dumps({"conn_type": "generic", "extra": {"url": made.url}}))
     return made
 

@@ -16,6 +16,7 @@ from kafka_dr.actions.old_source.armed_fence import expected_fence_method
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
 from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan, SourceLastSeen
 from kafka_dr.domain.plain_text import count_of
+from kafka_dr.procedure.binding import terms_of
 from kafka_dr.procedure.entries import SourceConfirmedLost
 from kafka_dr.procedure.run import Run
 
@@ -87,6 +88,7 @@ def plan_of(
         gone=last_known.gone,
         seen=asdict(last_seen),
         cool_down=procedure.progress.cool_down,
+        terms=terms_of(procedure),
     )
 
 

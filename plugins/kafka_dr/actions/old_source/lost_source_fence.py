@@ -16,6 +16,7 @@ from kafka_dr.domain.fencing.armed_fence import BY_ACL
 from kafka_dr.domain.loss.source_lost import SourceState
 from kafka_dr.errors import DeadlinePassed, FenceNotProven, KafkaUnavailable, Superseded
 from kafka_dr.procedure.authority import Authority
+from kafka_dr.procedure.binding import refuse_other_cluster
 from kafka_dr.procedure.entries import Approval, DataLossAssessed, SourceConfirmedLost, SourceFencedByAcl
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
@@ -166,7 +167,11 @@ def fence_old_source(procedure: Run, step: str, topics: Iterable[str]) -> tuple[
 
     Returns:
         The fence, and all fenced topics.
+
+    Raises:
+        BindingBroken: another cluster answers than the source with which the run began.
     """
+    refuse_other_cluster(procedure, procedure.request.source, procedure.systems.source)
     planned = set(topics)
     fence = fence_writes(procedure, step, sorted(planned))
     newer = mirrored_now(procedure) - planned

@@ -132,7 +132,7 @@ class Conductor:
             for file in self._home.glob("airflow.db*"):
                 file.unlink()
         self._url = free_url()
-        connections = {} if self._options.own_database else exported_connections()
+        connections = {} if self._options.own_database else exported_connections(self._topology)
         point_to(self._url, self._topology)
         self._terminal.say(f"The command's Airflow starts; its database and logs: {self._home}")
         # A run that this folder's database has already goes on as soon as the scheduler starts, before the login.
@@ -148,8 +148,7 @@ class Conductor:
         self._airflow.wait_until_ready(self._terminal.say)
         self._account = self._log_in(user, password)
         self._user = self._account.username
-        _, login, secret = Connections().login(self._topology.airflow_api.connection)
-        self._api = AirflowApi(self._url, login, secret)
+        self._api = AirflowApi(*Connections().api_login(self._topology.airflow_api.connection))
         if self._continues_run:
             self._take_over()
         else:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kafka_dr.commands.without_airflow.airflow_supervisor import READY, end_processes
 from kafka_dr.config.settings import TOPOLOGY_VARIABLE, Topology
-from kafka_dr.connections import Connections
+from kafka_dr.connections import stored_outside_airflow
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
 
 #: Airflow's variable for a process's role: a server reads connections from the database, a task by the API.
@@ -123,22 +123,25 @@ def point_to(url: str, topology: Topology) -> None:
         BadInput: a secrets backend has this connection and overrides the environment, so that steps would use the
             backend's address.
     """
-    name, connections = topology.airflow_api.connection, Connections()
-    _, login, password = connections.login(name)
+    name = topology.airflow_api.connection
+    account = stored_outside_airflow(name)
+    os.environ["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] = f"{url}/execution/"
     os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps(
-        {"conn_type": "http", "host": url, "login": login, "password": password}
+        {"conn_type": "http", "host": url, "login": account.login, "password": account.password}
     )
-    if connections.login(name)[0] != url:
+    if stored_outside_airflow(name).host != url:
         raise BadInput(
             f"The connection {name} does not lead to the command's Airflow",
             f"a secrets backend also has {name}, and its address wins over {url}, the command's Airflow",
-            f"Remove {name} from the secrets backend. Then store {name} in the database of the site's Airflow. With"
-            f" --own-database FOLDER store {name} in the file FOLDER/connections/{name}.json.",
+            f"Remove {name} from the secrets backend. Then set AIRFLOW_CONN_{name.upper()} in the environment of this"
+            f" command. With --own-database FOLDER store {name} in the file FOLDER/connections/{name}.json.",
         )
 
 
-def exported_connections() -> dict[str, str]:
+def exported_connections(topology: Topology) -> dict[str, str]:
     """Return the connections in the database of the site's Airflow, as environment variables, name -> JSON.
+
+    The connections of Airflow's API and of the journal are left out, because the database may not state them.
 
     Raises:
         SystemUnavailable: the database does not answer.
@@ -149,7 +152,10 @@ def exported_connections() -> dict[str, str]:
         connections = json.loads(done.stdout)
     except ValueError:
         raise database_unavailable(done.stderr) from None
-    return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(stored) for name, stored in connections.items()}
+    never = (topology.airflow_api.connection, topology.journal.connection)
+    return {
+        f"AIRFLOW_CONN_{name.upper()}": json.dumps(stored) for name, stored in connections.items() if name not in never
+    }
 
 
 def database_unavailable(output: str) -> SystemUnavailable:

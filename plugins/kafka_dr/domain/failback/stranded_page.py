@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
 from kafka_dr.domain.failback.stranded import Decision, Mode, PlannedReturn, StrandedTotals
-from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment
-from kafka_dr.domain.readiness.plan import table_cell
+from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment, table_cell
 from kafka_dr.procedure.entries import StrandedTopic
 
 _SHOWN = 50

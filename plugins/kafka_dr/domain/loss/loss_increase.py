@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, offset_text
-from kafka_dr.domain.readiness.plan import table_cell
+from kafka_dr.domain.plain_text import table_cell
 
 
 @dataclass(frozen=True)

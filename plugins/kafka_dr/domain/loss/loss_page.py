@@ -8,8 +8,9 @@ from typing import Any
 
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_HOOK
 from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, SourceLastSeen, offset_text
-from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment
-from kafka_dr.domain.readiness.plan import cool_down_told, opening_lines, table_cell
+from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment, table_cell
+from kafka_dr.domain.readiness.plan import cool_down_told, opening_lines
+from kafka_dr.domain.readiness.terms import terms_markdown
 
 #: Shorter spans, in seconds, are printed in seconds; others in minutes and hours.
 _SECONDS_BELOW = 120
@@ -60,6 +61,8 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
                 f"Once open_target has begun, clients come back to {plan['source']} only by a failback. Plan digest"
                 f" `{digest}`"
             ),
+            "",
+            *terms_markdown(plan.get("terms", {})),
         ]
     )
 

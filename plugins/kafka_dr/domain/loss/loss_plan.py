@@ -76,6 +76,7 @@ class LossPlan:
             without a bound), `may_have_moved` (positions of groups that may have committed after the last sample).
         cool_down: the cool-down that is not waited for: the earlier procedure, its outcome and end, the end of the
             cool-down, and the starter's reason; None if no cool-down was running.
+        terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
     """
 
     procedure_id: str
@@ -100,6 +101,7 @@ class LossPlan:
     cool_down: Mapping[str, Any] | None = None
     opening_adds: tuple[str, ...] = ()
     denials: tuple[str, ...] = ()
+    terms: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""

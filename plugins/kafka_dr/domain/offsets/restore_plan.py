@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.plain_text import count_of, first_few, shorten_text
-from kafka_dr.domain.readiness.plan import table_cell
+from kafka_dr.domain.plain_text import count_of, first_few, shorten_text, table_cell
+from kafka_dr.domain.readiness.terms import terms_markdown
 from kafka_dr.vocabulary import Outcome, Step
 
 _SHOWN = 20
@@ -30,6 +30,7 @@ class RestorePlan:
             stay, because Kafka's clients cannot delete a single position.
         group_sync: whether MirrorMaker 2's group sync runs, which may move these groups again; None if unknown.
         cool_down: the cool-down that is not waited for, and why; None if none was running.
+        terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
     """
 
     procedure_id: str
@@ -46,6 +47,7 @@ class RestorePlan:
     overwrites: bool
     group_sync: bool | None
     cool_down: dict[str, Any] | None = None
+    terms: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def changes(self) -> bool:
@@ -54,7 +56,9 @@ class RestorePlan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
-        return {**asdict(self), "deletes": list(self.deletes)}
+        stated = {**asdict(self), "deletes": list(self.deletes)}
+        # Plans of earlier versions have no terms, and their digests do not cover any.
+        return stated if self.terms else {name: value for name, value in stated.items() if name != "terms"}
 
     @property
     def digest(self) -> str:
@@ -79,6 +83,7 @@ def restore_markdown(plan: RestorePlan) -> str:
         "",
         *_table("Changed since that commit", plan.since),
         *_table("Not deleted", plan.left),
+        *terms_markdown(plan.terms),
         f"Digest of this plan: `{plan.digest}`",
     ]
     return "\n".join(lines)

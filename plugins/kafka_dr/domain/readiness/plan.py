@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.plain_text import format_moment
+from kafka_dr.domain.plain_text import format_moment, table_cell
+from kafka_dr.domain.readiness.terms import terms_markdown
 from kafka_dr.vocabulary import TranslationClass
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class FailoverPlan:
             cool-down, and the starter's reason; None if no cool-down was running.
         copies: source topic that MirrorMaker 2 mirrored from the target under a prefixed name, such as `dr.orders` ->
             the topic on the target from which it was mirrored, such as `orders`; groups read this topic after the move.
+        terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
     """
 
     procedure_id: str
@@ -120,6 +122,7 @@ class FailoverPlan:
     fence_modes: Mapping[str, int] = field(default_factory=dict)
     opening_adds: tuple[str, ...] = ()
     denials: tuple[str, ...] = ()
+    terms: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
@@ -177,6 +180,7 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
                 f" begun by then, the procedure returns to {plan['source']} by itself."
             ),
             "",
+            *terms_markdown(plan.get("terms", {})),
             f"Plan digest `{digest}`",
         ]
     )
@@ -332,25 +336,3 @@ def _expected(group: Mapping[str, Any]) -> str:
 
 def _rereads(group: Mapping[str, Any]) -> str:
     return "no checkpoint" if group["mirror_maker_rereads"] is None else str(group["mirror_maker_rereads"])
-
-
-_BIDI = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
-_MARKUP = {
-    **{ord(char): "\\" + char for char in "\\|[]*_~!"},
-    ord("<"): "&lt;",
-    ord(">"): "&gt;",
-    ord("&"): "&amp;",
-    ord("{"): "&#123;",
-    ord("}"): "&#125;",
-    ord("`"): "'",
-    ord("\n"): " ",
-    ord("\r"): " ",
-}
-
-
-def table_cell(text: str) -> str:
-    """Return text made safe for a Markdown table: no markup, links, line breaks, template braces, direction marks.
-
-    A space separates the slashes of a URL: pages turn URLs into links after they have read escapes.
-    """
-    return text.translate(_BIDI).replace("://", ": //").translate(_MARKUP)

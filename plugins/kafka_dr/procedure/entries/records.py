@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kafka_dr.domain.readiness.terms import BoundCluster
 from kafka_dr.procedure.entries.fact import OrAbsent
 
 #: Figures by name, from summaries and counts.
@@ -29,6 +30,21 @@ class Approval:
     by: str
     at: str
     digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binding:
+    """What a run is bound to, from its beginning to its end.
+
+    Attributes:
+        clusters: source and target, by alias.
+        topology_digest: SHA-256 of the topology's canonical JSON.
+        addresses: Airflow connection -> where it leads, and as which user; the text holds no secret.
+    """
+
+    clusters: Mapping[str, BoundCluster]
+    topology_digest: str
+    addresses: Mapping[str, str]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Literal
 from kafka_dr.procedure.entries.fact import Fact, Intent, Line, Note, OrAbsent, StepOutcome, newest_fact
 from kafka_dr.procedure.entries.records import (
     Approval,
+    Binding,
     ContinuedRun,
     DrainHookAnswer,
     FenceHookAnswer,
@@ -22,7 +23,13 @@ from kafka_dr.vocabulary import Entry, Step
 
 
 class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
-    """A run took its lease; `request`: the run's params, `continues`: the planned run that this run continues."""
+    """A run took its lease.
+
+    Attributes:
+        request: the run's params.
+        continues: the planned run that this run continues.
+        binding: None in entries of versions that bound no run.
+    """
 
     dag_id: str
     run_id: str
@@ -33,6 +40,7 @@ class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
     request: Figures
     continues: ContinuedRun | None = None
     cool_down: SkippedCoolDown | None = None
+    binding: OrAbsent[Binding] = None
 
     @property
     def deadlines(self) -> Mapping[str, float]:

@@ -18,6 +18,7 @@ from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.fencing.fence import FenceScope, count_modes, fence_changes
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan, GroupForecast
+from kafka_dr.procedure.binding import terms_of
 from kafka_dr.procedure.entries import FailoverForecast, ReadinessChecked
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
@@ -83,6 +84,7 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         abort_open_transactions=procedure.request.abort_open_transactions,
         cool_down=procedure.progress.cool_down,
         copies=dict(observed.copies),
+        terms=terms_of(procedure),
     )
 
 

@@ -19,6 +19,7 @@ from kafka_dr.actions.restore import (
     undone_procedure,
 )
 from kafka_dr.domain.offsets.restore_plan import RestorePlan
+from kafka_dr.procedure.binding import terms_of
 from kafka_dr.procedure.entries import RestorePlanned
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
@@ -51,6 +52,7 @@ class PlanRestore(ProcedureStep):
             overwrites=overwrites,
             group_sync=group_sync_runs(procedure),
             cool_down=procedure.progress.cool_down,
+            terms=terms_of(procedure),
         )
         receipt = procedure.artifacts.save("restore", rows)
         return RestorePlanned(plan=plan.as_dict(), plan_digest=plan.digest, rows=receipt)

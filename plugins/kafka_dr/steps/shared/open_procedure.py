@@ -6,7 +6,8 @@ from typing import Any
 
 from kafka_dr.actions.loss.takeover import suggest_takeover, take_over, what_is_continued
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
-from kafka_dr.procedure.entries import LeaseTaken, ProcedureClosed, ProcedureOpened, SkippedCoolDown, TryBegun
+from kafka_dr.procedure.binding import bind_run
+from kafka_dr.procedure.entries import Binding, LeaseTaken, ProcedureClosed, ProcedureOpened, SkippedCoolDown, TryBegun
 from kafka_dr.procedure.progress import not_done
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
@@ -32,9 +33,11 @@ class OpenProcedure(ProcedureStep):
                     "the journal records that the run was closed",
                     "Start a new run; clearing tasks of an ended run moves no client.",
                 )
+            # Before the lease, because a connection may be missing or a cluster may take seconds to answer.
+            binding = bind_run(procedure)
             epoch = _take_lease(procedure)
             outcome = LeaseTaken(epoch=epoch, pair=procedure.pair)
-            for fact in (_opening_entry(procedure, context), TryBegun(attempt=1), outcome):
+            for fact in (_opening_entry(procedure, context, binding), TryBegun(attempt=1), outcome):
                 procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
         return {"done": self.task_id, "procedure_id": procedure.id}
 
@@ -78,7 +81,7 @@ def _skipped_cool_down(procedure: Run) -> SkippedCoolDown | None:
     )
 
 
-def _opening_entry(procedure: Run, context: Any) -> ProcedureOpened:
+def _opening_entry(procedure: Run, context: Any, binding: Binding) -> ProcedureOpened:
     run = context["dag_run"]
     request = procedure.request
     queued = getattr(run, "queued_at", None) or run.start_date
@@ -92,4 +95,5 @@ def _opening_entry(procedure: Run, context: Any) -> ProcedureOpened:
         continues=what_is_continued(procedure),
         cool_down=_skipped_cool_down(procedure),
         request=request.model_dump(mode="json"),
+        binding=binding,
     )

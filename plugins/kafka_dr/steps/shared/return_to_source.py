@@ -18,8 +18,9 @@ from kafka_dr.actions.undo import (
     probe_refused_by,
     resume_replication,
 )
-from kafka_dr.errors import DeadlinePassed, ReadBackFailed, SystemUnavailable
+from kafka_dr.errors import BindingBroken, DeadlinePassed, ReadBackFailed, SystemUnavailable
 from kafka_dr.procedure.authority import record_fact
+from kafka_dr.procedure.binding import refuse_broken_binding
 from kafka_dr.procedure.entries import DrainHookAnswer, SourceReturned, SourceToReopen
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
@@ -63,7 +64,8 @@ class ReturnToSource(ProcedureStep):
     def act(self, procedure: Run, context: Any) -> SourceReturned:
         """Let clients back onto the source, then resume MirrorMaker 2.
 
-        If a system does not answer, or a value read back differs, try again until `return_seconds` have passed.
+        If a system does not answer, a value read back differs, or the run is bound to other clusters than these, try
+        again until `return_seconds` have passed.
         """
         if (
             procedure.progress.began(Step.FENCE_PRODUCERS) is None
@@ -74,8 +76,9 @@ class ReturnToSource(ProcedureStep):
 
         def try_to_return() -> SourceReturned:
             try:
+                refuse_broken_binding(procedure)
                 return self._give_back(procedure)
-            except (SystemUnavailable, DeadlinePassed, ReadBackFailed) as error:
+            except (SystemUnavailable, DeadlinePassed, ReadBackFailed, BindingBroken) as error:
                 raise NotYet(str(error)) from None
 
         return procedure.progress.wait(

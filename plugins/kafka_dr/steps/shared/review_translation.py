@@ -9,8 +9,7 @@ from typing import Any
 from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.actions.offsets.review import digest_to_review, groups_created_later
 from kafka_dr.domain.loss.loss_increase import increase_markdown, review_digest
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.readiness.plan import table_cell
+from kafka_dr.domain.plain_text import first_few, table_cell
 from kafka_dr.procedure.entries import MissingRange, OffsetsTranslated
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.gate import ProcedureGate, Question

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_dr.actions.history.moves import target_opened_before
 from kafka_dr.domain.loss.loss_page import loss_markdown
-from kafka_dr.domain.readiness.plan import table_cell
+from kafka_dr.domain.plain_text import table_cell
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.gate import ProcedureGate, Question
 

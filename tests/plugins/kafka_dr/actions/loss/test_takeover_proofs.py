@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.domain.loss.loss_page import loss_markdown
-from kafka_dr.domain.readiness.plan import table_cell
+from kafka_dr.domain.plain_text import table_cell
 from kafka_dr.domain.recorder_rows import Kind
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.shared.return_to_source import ReturnToSource

@@ -50,14 +50,14 @@ class Scene:
             "Terminal": lambda *_: self.terminal,
             "redirect_output": nothing,
             "point_to": nothing,
-            "exported_connections": dict,
+            "exported_connections": nothing,
             "_one_command_only": nothing,
             "PrivateAirflow": lambda *_: self.airflow,
             "Account": lambda *_: self.account,
             "AirflowApi": lambda *_: self.api,
             "Journal": lambda _: SimpleNamespace(entries=lambda *_, **__: []),
             "Connections": lambda: SimpleNamespace(
-                journal_url=lambda _: "", login=lambda _: ("http://x", "user", "secret")
+                journal_url=lambda _: "", api_login=lambda _: ("http://x", "user", "secret")
             ),
             "_SILENT_SECONDS": 0.0,
             "_LOOK_SECONDS": 0.0,

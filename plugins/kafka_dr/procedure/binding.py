@@ -1,0 +1,220 @@
+"""Binds a run to the clusters, addresses and topology with which it began, and refuses every act under others."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from kafka_dr.config.topology import Flow, Topology
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.terms import BoundCluster, Terms
+from kafka_dr.errors import BindingBroken, SwitchbackError
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.procedure.entries import Binding, ProcedureOpened, facts_in
+from kafka_dr.procedures import PROCEDURES
+from kafka_dr.vocabulary import Step
+
+if TYPE_CHECKING:
+    from kafka_dr.procedure.run import Run
+
+#: How long a cluster has to state its id, in seconds. A cluster that does not answer delays no step longer than this.
+_ID_SECONDS = 3.0
+
+
+class BoundConnections:
+    """Airflow connections of one run; a connection whose address changed since the run began is refused.
+
+    Args:
+        connections: reads Airflow's connections.
+        binding: the addresses with which the run began.
+    """
+
+    def __init__(self, connections: Any, binding: Binding) -> None:
+        self._connections, self._addresses = connections, binding.addresses
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connections, name)
+
+    def systems(self, request: Any, topology: Topology) -> Any:
+        """Return the clients of all outside systems, which read their connections here."""
+        systems = self._connections.systems(request, topology)
+        systems.connections = self
+        return systems
+
+    def kafka(self, connection_id: str) -> dict[str, Any]:
+        """Return librdkafka's configuration; raise BindingBroken if the connection leads elsewhere by now."""
+        self.refuse_other_address(connection_id)
+        config: dict[str, Any] = self._connections.kafka(connection_id)
+        return config
+
+    def login(self, connection_id: str) -> tuple[str, str, str]:
+        """Return URL, login and password; raise BindingBroken if the connection leads elsewhere by now."""
+        self.refuse_other_address(connection_id)
+        login: tuple[str, str, str] = self._connections.login(connection_id)
+        return login
+
+    def check_spark(self, connection_id: str) -> None:
+        """Refuse what `Connections.check_spark` refuses, and a Spark master other than the run began with."""
+        self.refuse_other_address(connection_id)
+        self._connections.check_spark(connection_id)
+
+    def refuse_other_address(self, connection_id: str) -> None:
+        """Raise BindingBroken if a connection's address differs from the one with which the run began."""
+        began_with = self._addresses.get(connection_id)
+        address = self._connections.address(connection_id) if began_with is not None else None
+        if address != began_with:
+            raise _broken([f"connection {connection_id}: {address}, began with {began_with}"])
+
+
+def bound_to(opened: ProcedureOpened | None, connections: Any) -> Any:
+    """Return the connections of a run that began as `opened` states; unchanged if `opened` binds the run to none."""
+    if opened is None or opened.binding is None:
+        return connections
+    return BoundConnections(connections, opened.binding)
+
+
+def bind_run(procedure: Run) -> Binding:
+    """Return what a run that begins now is bound to.
+
+    An unplanned failover does not ask its source for the cluster id: it takes the id that an earlier run recorded.
+    """
+    topology, request = procedure.topology, procedure.request
+    connections = procedure.systems.connections
+    asked = {alias: procedure.systems.cluster(alias) for alias in _answering(procedure)}
+    ids, before = _cluster_ids(asked), _ids_of_last_run(procedure.journal)
+    clusters = {}
+    for alias in (request.source, request.target):
+        servers = str(connections.kafka(topology.cluster(alias).connection)["bootstrap.servers"])
+        now, last = ids.get(alias), before.get(alias)
+        clusters[alias] = BoundCluster(now or last, servers, last if now and last not in (None, now) else None)
+    addresses = {name: connections.address(name) for name in _connections_of(procedure)}
+    return Binding(clusters=clusters, topology_digest=topology_digest(topology), addresses=addresses)
+
+
+def topology_digest(topology: Topology) -> str:
+    """Return the SHA-256 of the topology's canonical JSON, in hexadecimal."""
+    return digest_of(topology.model_dump(mode="json"))
+
+
+def terms_of(procedure: Run) -> dict[str, Any]:
+    """Return the terms that the run's plan states, as of `Terms.as_dict`; {} if the run is bound to nothing."""
+    opened, topology = procedure.progress.opened, procedure.topology
+    if opened is None or opened.binding is None:
+        return {}
+    stated = topology.deadlines.model_dump()
+    changed = {
+        name: (stated[name], seconds)
+        for name, seconds in procedure.request.deadlines.model_dump().items()
+        if seconds != stated[name]
+    }
+    return Terms(
+        opened.binding.clusters,
+        opened.binding.topology_digest,
+        changed,
+        topology.approvers.users,
+        topology.approvers.roles,
+    ).as_dict()
+
+
+def refuse_broken_binding(procedure: Run) -> None:
+    """Raise BindingBroken if topology, address or cluster differs from the run's beginning; name all differences.
+
+    A cluster that does not answer is not compared. In an unplanned failover only the target is compared: the steps that
+    act on the source call `refuse_other_cluster`.
+    """
+    opened = procedure.progress.opened
+    if opened is None or opened.binding is None:
+        return
+    binding, differences = opened.binding, []
+    digest = topology_digest(procedure.topology)
+    if digest != binding.topology_digest:
+        differences.append(f"topology: digest {digest[:12]}, began with {binding.topology_digest[:12]}")
+    for name, began_with in sorted(binding.addresses.items()):
+        address = procedure.systems.connections.address(name)
+        if address != began_with:
+            differences.append(f"connection {name}: {address}, began with {began_with}")
+    if differences:
+        raise _broken(differences)
+    asked = {alias: _client(procedure, alias) for alias in _answering(procedure)}
+    ids = _cluster_ids({alias: client for alias, client in asked.items() if binding.clusters[alias].id})
+    differences = [_other_id(alias, now, binding) for alias, now in sorted(ids.items())]
+    if any(differences):
+        raise _broken([difference for difference in differences if difference])
+
+
+def refuse_other_cluster(procedure: Run, alias: str, cluster: KafkaCluster) -> None:
+    """Raise BindingBroken if `cluster` has another cluster id than the run's cluster `alias`; it must answer."""
+    opened = procedure.progress.opened
+    if opened is None or opened.binding is None or opened.binding.clusters[alias].id is None:
+        return
+    if difference := _other_id(alias, cluster.cluster_id(timeout=_ID_SECONDS), opened.binding):
+        raise _broken([difference])
+
+
+def _other_id(alias: str, cluster_id: str | None, binding: Binding) -> str:
+    began_with = binding.clusters[alias].id
+    same = cluster_id in (None, began_with)
+    return "" if same else f"{alias}: cluster id {cluster_id}, began with {began_with}"
+
+
+def _broken(differences: list[str]) -> BindingBroken:
+    return BindingBroken(
+        "The run began with another topology, address or cluster",
+        first_few(differences, 20),
+        "Find out who changed this, and put it back: nothing acts under other terms than those that were approved. Then"
+        " clear the red step; or, before open_target has begun, start a new run, whose plan names the new state.",
+    )
+
+
+def _client(procedure: Run, alias: str) -> KafkaCluster:
+    systems = procedure.systems
+    return systems.source if alias == procedure.request.source else systems.target
+
+
+def _answering(procedure: Run) -> tuple[str, ...]:
+    """Return the aliases of the clusters that have to answer in this procedure."""
+    source, target = procedure.request.source, procedure.request.target
+    definition = PROCEDURES.get(procedure.identity.dag_id)
+    return (source, target) if definition is None or definition.needs_source else (target,)
+
+
+def _cluster_ids(clusters: dict[str, KafkaCluster]) -> dict[str, str | None]:
+    """Ask the clusters for their ids at once; None for a cluster that does not answer."""
+
+    def ask(cluster: KafkaCluster) -> str | None:
+        try:
+            return cluster.cluster_id(timeout=_ID_SECONDS)
+        except SwitchbackError:
+            return None
+
+    with ThreadPoolExecutor(max(1, len(clusters))) as pool:
+        return dict(zip(clusters, pool.map(ask, clusters.values()), strict=True))
+
+
+def _ids_of_last_run(journal: Journal) -> dict[str, str]:
+    """Return the newest cluster id that the journal has of each alias."""
+    openings = facts_in(journal.entries_of_steps([Step.OPEN_PROCEDURE]), ProcedureOpened)
+    return {
+        alias: cluster.id
+        for opened in openings
+        if opened.binding
+        for alias, cluster in opened.binding.clusters.items()
+        if cluster.id
+    }
+
+
+def _connections_of(procedure: Run) -> list[str]:
+    """Return the ids of all Airflow connections that a run may use, but those of Airflow's API and of the journal."""
+    topology, request = procedure.topology, procedure.request
+    hooks = (topology.drain, topology.source_probe, topology.fence_hook, topology.spark)
+    clusters = [topology.cluster(alias) for alias in (request.source, request.target)]
+    flows: list[Flow | None] = [procedure.flow, procedure.reverse_flow]
+    named = [
+        *(name for cluster in clusters for name in (cluster.connection, cluster.probe_connection)),
+        *(name for flow in flows if flow for name in (*flow.workers, flow.stop_hook)),
+        *(hook.connection for hook in hooks if hook),
+        topology.routing.connection if topology.routing.kind == "http" else None,
+    ]
+    return sorted({name for name in named if name})

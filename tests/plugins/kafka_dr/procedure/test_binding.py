@@ -1,0 +1,253 @@
+"""A run acts only under the topology, addresses and clusters with which it began."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from airflow.sdk.exceptions import AirflowFailException
+from kafka_dr.config.params import check_params
+from kafka_dr.config.settings import load_topology
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.errors import ApprovalMissing, BadInput, BindingBroken
+from kafka_dr.procedure.binding import bind_run, refuse_broken_binding, refuse_other_cluster, terms_of
+from kafka_dr.procedure.entries import ProcedureOpened, StepRefused, TryBegun
+from kafka_dr.procedures import PROCEDURES
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.steps.shared.open_procedure import OpenProcedure
+from kafka_dr.steps.shared.redirect_clients import RedirectClients
+from kafka_dr.vocabulary import Step
+
+from tests.support.bench import Bench
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_bench: Callable[..., Bench]) -> Bench:
+    """A planned failover that open_procedure has opened."""
+    made = make_bench()
+    OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(made.context())
+    return made
+
+
+def edit_topology(bench: Bench, **changes: Any) -> None:
+    """Change the topology file, as somebody who deploys in the middle of a run."""
+    bench.topology.write_text(yaml.safe_dump(yaml.safe_load(bench.topology.read_text()) | changes))
+
+
+EDITS: dict[str, Callable[[Bench], None]] = {
+    "kafka_primary": lambda bench: bench.addresses.update(kafka_primary="evil:9092"),
+    "kafka_standby": lambda bench: bench.addresses.update(kafka_standby="evil:9092"),
+    "probe_standby": lambda bench: bench.addresses.update(probe_standby="standby:9092 as admin"),
+    "connect_standby": lambda bench: bench.addresses.update(connect_standby="http://evil"),
+    "connect_primary": lambda bench: bench.addresses.update(connect_primary="http://evil"),
+    "spark": lambda bench: bench.addresses.update(spark="spark://evil:7077"),
+    "topology: digest": lambda bench: edit_topology(bench, cool_down_seconds=1),
+    "standby: cluster id": lambda bench: setattr(bench.clusters["standby"], "id", "another"),
+    "primary: cluster id": lambda bench: setattr(bench.clusters["primary"], "id", "another"),
+}
+
+
+def test_the_opening_names_clusters_addresses_and_topology(bench: Bench) -> None:
+    """The journal holds both ids and servers, the digest, and the address of every connection but journal and API."""
+    opened = bench.procedure().progress.done(ProcedureOpened)
+    assert opened is not None and opened.binding is not None
+    binding = opened.binding
+    assert {alias: (c.id, c.bootstrap_servers) for alias, c in binding.clusters.items()} == {
+        "primary": ("id-primary", "kafka_primary"),
+        "standby": ("id-standby", "kafka_standby"),
+    }
+    assert binding.topology_digest == digest_of(load_topology(bench.topology).model_dump(mode="json"))
+    assert set(binding.addresses) == {
+        *(f"{kind}_{alias}" for kind in ("kafka", "probe", "connect") for alias in ("primary", "standby")),
+        "spark",
+    }
+    refuse_broken_binding(bench.procedure())
+
+
+@pytest.mark.parametrize("named", EDITS)
+def test_a_step_refuses_and_names_what_differs(bench: Bench, named: str) -> None:
+    """The refusal is in the journal, nothing was intended, and the step goes on once the edit is taken back."""
+
+    class Acting(ProcedureStep):
+        acted = 0
+
+        def act(self, procedure: Any, context: Any) -> Any:
+            type(self).acted += 1
+            raise BadInput("acted")
+
+    before = dict(bench.addresses), bench.topology.read_text()
+    EDITS[named](bench)
+    step = Acting(task_id=Step.CHECK_READINESS.value)
+    with pytest.raises(AirflowFailException, match="began with"):
+        step.execute(bench.context())
+    (refused,) = bench.procedure().progress.facts(StepRefused, Step.CHECK_READINESS)
+    assert (refused.error, Acting.acted) == ("BindingBroken", 0) and named in refused.seen
+    assert bench.procedure().progress.facts(TryBegun, Step.CHECK_READINESS) == []
+    bench.addresses, _ = before
+    bench.topology.write_text(before[1])
+    for alias, cluster in bench.clusters.items():
+        cluster.id = f"id-{alias}"
+    with pytest.raises(AirflowFailException, match="acted"):
+        step.execute(bench.context())
+
+
+def test_an_edit_within_a_step_is_seen_where_the_address_is_used(bench: Bench) -> None:
+    """Redirect reads the connection after the step's beginning, and publishes no other servers."""
+    procedure = bench.procedure()
+    refuse_broken_binding(procedure)
+    bench.addresses["kafka_standby"] = "evil:9092"
+    with pytest.raises(BindingBroken, match=r"kafka_standby: evil:9092, began with at kafka_standby"):
+        procedure.systems.connections.kafka("kafka_standby")
+    with pytest.raises(BindingBroken):
+        procedure.systems.with_own_clients().connections.kafka("kafka_standby")
+    with pytest.raises(BindingBroken):
+        procedure.reversed.systems.connections.kafka("kafka_standby")
+    with pytest.raises((BindingBroken, AirflowFailException)):
+        RedirectClients(task_id=Step.REDIRECT_CLIENTS.value).act(procedure, bench.context())
+    assert not (bench.folder / "routing.json").exists()
+
+
+def test_a_cluster_that_is_silent_is_not_compared(bench: Bench) -> None:
+    """A dead cluster must not keep a run from going on, such as after open_target."""
+    bench.clusters["primary"].away = True
+    refuse_broken_binding(bench.procedure())
+    bench.clusters["standby"].id = "another"
+    with pytest.raises(BindingBroken, match="standby: cluster id another"):
+        refuse_broken_binding(bench.procedure())
+
+
+def test_a_lost_source_is_not_asked_but_by_its_fence(make_bench: Callable[..., Bench]) -> None:
+    """An unplanned failover takes the source's id from the last run, and compares the id before it acts there."""
+    bench = make_bench()
+    OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(bench.context())
+    first = bench.procedure()
+    bench.journal.release_lease(first.pair, first.id, first.lease.epoch, "completed")
+    bench.dag_id, bench.clusters["primary"].away = "unplanned_failover", True
+    OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(bench.context("r2"))
+    procedure = bench.procedure("r2")
+    opened = procedure.progress.done(ProcedureOpened)
+    assert opened is not None and opened.binding is not None
+    assert {alias: c.id for alias, c in opened.binding.clusters.items()} == {
+        "primary": "id-primary",
+        "standby": "id-standby",
+    }
+    bench.clusters["primary"].away, bench.clusters["primary"].id = False, "another"
+    refuse_broken_binding(procedure)
+    with pytest.raises(BindingBroken, match="primary: cluster id another"):
+        refuse_other_cluster(procedure, "primary", procedure.systems.source)
+
+
+def test_an_id_that_nobody_recorded_stays_unknown(make_bench: Callable[..., Bench]) -> None:
+    """It is named as unknown, and a cluster that answers later is not refused for it."""
+    bench = make_bench(dag_id="unplanned_failover")
+    bench.clusters["primary"].away = True
+    binding = bind_run(bench.procedure())
+    assert binding.clusters["primary"].id is None and binding.clusters["standby"].id == "id-standby"
+
+
+def test_another_cluster_behind_an_alias_is_named_in_the_plan(bench: Bench) -> None:
+    """The approver sees that the last run had another cluster under this alias."""
+    first = bench.procedure()
+    bench.journal.release_lease(first.pair, first.id, first.lease.epoch, "refused")
+    bench.clusters["standby"].id = "rebuilt"
+    OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(bench.context("r2"))
+    terms = terms_of(bench.procedure("r2"))
+    assert terms["clusters"]["standby"]["other_id_before"] == "id-standby"
+    assert terms["clusters"]["primary"]["other_id_before"] is None
+
+
+def test_every_procedure_moves_under_a_binding() -> None:
+    """Each procedure opens with open_procedure, which binds it; only abort_procedure acts for another one."""
+    assert {dag_id for dag_id, row in PROCEDURES.items() if row.steps[0] != Step.OPEN_PROCEDURE} == {"abort_procedure"}
+
+
+def test_runs_of_earlier_versions_are_bound_to_nothing(make_bench: Callable[..., Bench]) -> None:
+    """Their openings name no cluster; such a run goes on as it began."""
+    bench = make_bench()
+    procedure = bench.opened()
+    EDITS["kafka_standby"](bench)
+    refuse_broken_binding(procedure)
+    assert terms_of(procedure) == {}
+
+
+def test_deadlines_that_differ_are_in_the_terms(make_bench: Callable[..., Bench]) -> None:
+    """With the topology's value beside the run's."""
+    bench = make_bench()
+    bench.params |= {"max_fence_seconds": 60, "stable_seconds": 0.01}
+    OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(bench.context())
+    assert terms_of(bench.procedure())["deadlines"] == {"max_fence_seconds": (600.0, 60.0)}
+
+
+@pytest.mark.parametrize(
+    ("params", "refused"),
+    [
+        ({"stable_seconds": 1e-9}, "stable_seconds: 1e-09 s; at least 0.5 s"),
+        ({"confirm_seconds": 4.9}, "confirm_seconds: 4.9 s; at least 5 s"),
+        ({"slow_seconds": 0.1}, "slow_seconds: 0.1 s; at least 0.5 s"),
+        ({"approval_valid_seconds": 86_401}, "approval_valid_seconds: 86401 s; at most 86400 s"),
+        ({"confirm_seconds": 5, "approval_valid_seconds": 60, "stable_seconds": 2}, None),
+    ],
+)
+def test_params_cannot_pass_the_limits(bench: Bench, params: dict[str, float], refused: str | None) -> None:
+    """A starter cannot loosen what has to be proven."""
+    edit_topology(bench, deadlines={})
+    topology = load_topology(bench.topology)
+    given = {"source": "primary", "target": "standby", "reason": "x", **params}
+    if refused is None:
+        check_params(topology, given)
+        return
+    with pytest.raises(BadInput, match=refused):
+        check_params(topology, given)
+
+
+def test_what_the_topology_states_is_a_limit_too(bench: Bench) -> None:
+    """A site whose own deadline passes a limit may use this deadline, and no run may go beyond it."""
+    edit_topology(bench, deadlines={"confirm_seconds": 2.0})
+    topology = load_topology(bench.topology)
+    given = {"source": "primary", "target": "standby", "reason": "x"}
+    check_params(topology, given)
+    check_params(topology, given | {"confirm_seconds": 2.0})
+    with pytest.raises(BadInput, match="confirm_seconds: 1 s; at least 2 s"):
+        check_params(topology, given | {"confirm_seconds": 1.0})
+
+
+DIGEST = "d" * 64
+
+
+@pytest.mark.parametrize(
+    ("approvers", "who", "roles", "refused"),
+    [
+        ({}, "bob", (), None),
+        ({}, "switchback", (), "switchback is Switchback's own account"),
+        ({"users": ["switchback"]}, "switchback", (), "switchback is Switchback's own account"),
+        ({"users": ["bob"]}, "bob", (), None),
+        ({"users": ["carol"]}, "bob", (), "bob is no approver; approvers by the topology: carol"),
+        ({"users": ["carol"], "roles": ["Approver"]}, "bob", ("Approver", "Viewer"), None),
+        ({"roles": ["Approver"]}, "bob", ("Viewer",), "bob is no approver; approvers by the topology: role Approver"),
+        ({"users": ["Bob"]}, "bob", (), "bob is no approver"),
+    ],
+)
+def test_only_approvers_approve(
+    make_bench: Callable[..., Bench], approvers: dict[str, Any], who: str, roles: tuple[str, ...], refused: str | None
+) -> None:
+    """By user name or role; nobody named: everybody but the starter and Switchback's own account."""
+    bench = make_bench(approvers=approvers)
+    procedure = bench.opened()
+    bench.api.roles[who] = frozenset(roles)
+    bench.api.answer(Step.APPROVE_FAILOVER, f"Move? Plan {DIGEST}", responded_by_id="7", responded_by_name=who)
+    if refused is None:
+        assert procedure.approvals.require(Step.APPROVE_FAILOVER, DIGEST).by == who
+        return
+    with pytest.raises(ApprovalMissing, match=refused):
+        procedure.approvals.require(Step.APPROVE_FAILOVER, DIGEST)
+
+
+def test_the_opening_is_json(bench: Bench) -> None:
+    """What the journal stores is read back as the same fact."""
+    opened = bench.procedure().progress.done(ProcedureOpened)
+    assert opened is not None
+    assert ProcedureOpened.from_payload(json.loads(json.dumps(opened.payload()))) == opened
