@@ -39,8 +39,8 @@ def asked_by(gate: ProcedureGate, run: Run) -> tuple[str, str, str] | None:
     return f"{asked.subject} {digest}", asked.body, digest
 
 
-def open_run(procedure: Run) -> None:
-    """Take the lease and write the journal entries with which a run is opened."""
+def open_run(procedure: Run, bound: bool = True) -> None:
+    """Take the lease and write the journal entries with which a run is opened, as earlier versions if not `bound`."""
     epoch, request = procedure.journal.take_lease(procedure.pair, procedure.id), procedure.request
     opened = ProcedureOpened(
         dag_id=procedure.identity.dag_id,
@@ -50,7 +50,7 @@ def open_run(procedure: Run) -> None:
         reason=request.reason,
         triggered_at=procedure.now(),
         request=request.model_dump(mode="json"),
-        binding=bind_run(procedure),
+        binding=bind_run(procedure) if bound else None,
     )
     for fact in (opened, LeaseTaken(epoch=epoch, pair=procedure.pair)):
         procedure.journal.append(procedure.id, Step.OPEN_PROCEDURE, fact.kind, epoch, fact.payload())

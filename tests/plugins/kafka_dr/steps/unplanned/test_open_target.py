@@ -134,9 +134,7 @@ def stops_after(worker: Any, name: str, looks: int, monkeypatch: pytest.MonkeyPa
 
 def stop_seconds(bench: Any, seconds: float) -> None:
     """Another deadline for connectors."""
-    bench.topology.write_text(
-        bench.topology.read_text().replace('"stable_seconds"', f'"stop_seconds": {seconds}, "stable_seconds"')
-    )
+    bench.params |= {"stop_seconds": seconds}
 
 
 def test_a_source_connector_that_stops_as_it_was_asked_keeps_nobody(ready: Any) -> None:
