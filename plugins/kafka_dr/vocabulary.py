@@ -62,6 +62,18 @@ class Entry(StrEnum):
     CLOSED = "closed"
 
 
+class ApprovedThrough(StrEnum):
+    """How a run was approved.
+
+    AIRFLOW: at the gates of the site's Airflow. OWN_DATABASE: at gates in the database of the command run_procedure.
+    BY_HAND: a person opened the target manually, and no step checked an approval.
+    """
+
+    AIRFLOW = "airflow"
+    OWN_DATABASE = "own_database"
+    BY_HAND = "by_hand"
+
+
 class Outcome(StrEnum):
     """How a procedure ended.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from kafka_dr.errors import ApprovalMissing
@@ -9,7 +10,10 @@ from kafka_dr.hooks.airflow_api import HitlAnswer
 from kafka_dr.procedure.entries import Approval, DataLossAssessed, FailoverForecast, TargetOpened
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.systems import Systems
-from kafka_dr.vocabulary import APPROVE, Step
+from kafka_dr.vocabulary import APPROVE, ApprovedThrough, Step
+
+#: Set by the command run_procedure, for the steps that its own Airflow runs.
+APPROVED_THROUGH_VARIABLE = "KAFKA_DR_APPROVED_THROUGH"
 
 
 class Approvals:
@@ -70,7 +74,8 @@ class Approvals:
                 problem,
                 how_to_ask_again(gate),
             )
-        return Approval(gate=gate, by=by, at=answer.responded_at.isoformat(), digest=digest)
+        through = os.environ.get(APPROVED_THROUGH_VARIABLE, ApprovedThrough.AIRFLOW)
+        return Approval(gate=gate, by=by, at=answer.responded_at.isoformat(), digest=digest, through=through)
 
     def _no_approver(self, answer: HitlAnswer) -> str:
         """Return why the person who answered may not approve; empty if this person may."""

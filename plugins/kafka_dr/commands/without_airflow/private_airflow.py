@@ -19,6 +19,8 @@ from kafka_dr.commands.without_airflow.airflow_supervisor import READY, end_proc
 from kafka_dr.config.settings import TOPOLOGY_VARIABLE, Topology
 from kafka_dr.connections import stored_outside_airflow
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
+from kafka_dr.procedure.approvals import APPROVED_THROUGH_VARIABLE
+from kafka_dr.vocabulary import ApprovedThrough
 
 #: Airflow's variable for a process's role: a server reads connections from the database, a task by the API.
 PROCESS_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
@@ -183,6 +185,7 @@ def _environment(folder: Path, url: str) -> dict[str, str]:
         # Absolute paths, as the working directory of these processes is the folder.
         **{name: str(Path(value).absolute()) for name, value in named.items()},
         "PYTHONPATH": f"{plugins}{os.pathsep}{inherited.get('PYTHONPATH', '')}",
+        APPROVED_THROUGH_VARIABLE: ApprovedThrough.OWN_DATABASE.value,
         "AIRFLOW__API__BASE_URL": url,
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": url.rpartition(":")[2],

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.evidence.warnings import approved_through, warnings_of
 from kafka_dr.domain.fencing.guarded_move import contested_text
 from kafka_dr.domain.loss.loss import loss_of
 from kafka_dr.domain.runbook_pages import page_of_failure
@@ -163,6 +164,11 @@ def seconds_of(
     }
 
 
+def _confirming_seconds(states: Sequence[Line]) -> float:
+    confirmed = newest_fact(states, SourceConfirmedLost)
+    return confirmed.window_seconds if confirmed else 0.0
+
+
 def _between(start: str, end: str) -> float:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
@@ -197,7 +203,7 @@ def evidence_of(
         steps = [s | {"state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE else s for s in steps]
     planned, assessed = newest_fact(lines, Planned), newest_fact(states, DataLossAssessed)
     opened, aborted = newest_fact(lines, ProcedureOpened), newest_fact(lines, ProcedureAborted)
-    confirmed, drained = newest_fact(states, SourceConfirmedLost), newest_fact(states, ConsumersDrained)
+    drained = newest_fact(states, ConsumersDrained)
     fenced = newest_fact(states, ProducersFenced) or newest_fact(states, SourceFenced)
     translated, stranded = newest_fact(states, OffsetsTranslated), newest_fact(states, StrandedRecordsFound)
     inventory = newest_fact(lines, DataLossAssessed)
@@ -207,6 +213,7 @@ def evidence_of(
     evidence = {
         "procedure_id": procedure_id,
         **request,
+        **_authenticity(lines, opened, request["target"]),
         "outcome": outcome.value,
         "failing_step": failing,
         "reason_for_outcome": why,
@@ -232,13 +239,28 @@ def evidence_of(
             steps,
             opened.triggered_at if opened else closed_at,
             closed_at,
-            confirmed.window_seconds if confirmed else 0.0,
+            _confirming_seconds(states),
         ),
         "problems": list(problems),
         "closed_at": closed_at,
         "previous_digest": previous_digest,
     }
     return {**evidence, "digest": digest_of(evidence)}
+
+
+def _authenticity(lines: Sequence[Line], opened: ProcedureOpened | None, target: str) -> dict[str, Any]:
+    """Return what a reader has to doubt, how the run was approved, and to which clusters and topology it was bound."""
+    binding = opened.binding if opened else None
+    clusters = binding.clusters if binding else {}
+    return {
+        "warnings": warnings_of(lines, target),
+        "approved_through": approved_through(lines),
+        "clusters": {
+            alias: {"id": cluster.id, "bootstrap_servers": cluster.bootstrap_servers}
+            for alias, cluster in clusters.items()
+        },
+        "topology_digest": binding.topology_digest if binding else None,
+    }
 
 
 def _exactness(translated: OffsetsTranslated | None) -> dict[str, Any]:

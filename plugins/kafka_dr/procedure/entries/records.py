@@ -24,12 +24,17 @@ class Receipt:
 
 @dataclass(frozen=True, kw_only=True)
 class Approval:
-    """The approval of `digest` at a gate: the user name of the approver, and the time in ISO 8601, by Airflow's API."""
+    """The approval of `digest` at a gate: the user name of the approver, and the time in ISO 8601, by Airflow's API.
+
+    Attributes:
+        through: whose Airflow it was; None in entries of versions that did not state this.
+    """
 
     gate: str
     by: str
     at: str
     digest: str
+    through: OrAbsent[str] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,52 @@
+"""Warnings on the evidence's first lines: what a reader must not believe of an approval, or of a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka_dr.procedure.entries import ApprovalGiven, Line, TargetOpened, TargetToOpen, facts_in, newest_fact
+from kafka_dr.vocabulary import ApprovedThrough
+
+
+def approved_through(lines: Sequence[Line]) -> ApprovedThrough | None:
+    """Return how the run was approved: the least trustworthy way of all its approvals.
+
+    None without approvals, or if an earlier version wrote an approval, which does not state its way.
+
+    Args:
+        lines: the procedure's journal entries.
+    """
+    if _opened_by(lines) is not None:
+        return ApprovedThrough.BY_HAND
+    ways = {approval.through for approval in facts_in(lines, ApprovalGiven)}
+    if ApprovedThrough.OWN_DATABASE in ways:
+        return ApprovedThrough.OWN_DATABASE
+    return ApprovedThrough.AIRFLOW if ways == {ApprovedThrough.AIRFLOW} else None
+
+
+def warnings_of(lines: Sequence[Line], target: str) -> list[str]:
+    """Return the warnings as sentences; [] if there are none.
+
+    Args:
+        lines: the procedure's journal entries.
+        target: alias of the cluster that clients were moved to.
+    """
+    name, through = _opened_by(lines), approved_through(lines)
+    if name is None:
+        return [_OWN_DATABASE] if through == ApprovedThrough.OWN_DATABASE else []
+    by = sorted({approval.by for approval in facts_in(lines, ApprovalGiven)})
+    approved = f"{' and '.join(by)} had approved before" if by else "nobody approved this move"
+    return [f"{target} was opened manually, by somebody who gave the name {name} without any login; {approved}."]
+
+
+_OWN_DATABASE = (
+    "The gates were answered in the database of run_procedure, not of the site's Airflow: who ran that command could"
+    " answer them under every name."
+)
+
+
+def _opened_by(lines: Sequence[Line]) -> str | None:
+    """Return the name of the person who opened the target manually, or began to; None if no person did."""
+    opened = newest_fact(lines, TargetOpened)
+    begun = newest_fact(lines, TargetToOpen)
+    return (opened.by_hand if opened else None) or (begun.by_hand if begun else None)
