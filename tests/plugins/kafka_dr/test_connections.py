@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from kafka_dr.connections import Connections
+from airflow.sdk import Connection
+from airflow.sdk.execution_time.secrets import (
+    _SERVER_DEFAULT_SECRETS_SEARCH_PATH,
+    DEFAULT_SECRETS_SEARCH_PATH_WORKERS,
+)
+from airflow.secrets.environment_variables import EnvironmentVariablesBackend
+from kafka_dr.connections import _AIRFLOWS_DATABASE, Connections
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.http_tls import HttpTls
 
@@ -80,3 +86,94 @@ def test_certificates_of_an_http_connection(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("AIRFLOW_CONN_CONNECT_X", json.dumps({"conn_type": "http", "extra": {"verify": False}}))
     with pytest.raises(BadInput, match="connect_x"):
         Connections().tls("connect_x")
+
+
+class Stored:
+    """Stands in for Airflow's own database, behind whichever backend reads it."""
+
+    def get_connection(self, conn_id: str) -> Connection:
+        """Return a connection that somebody edited."""
+        return Connection(conn_id=conn_id, conn_type="http", host="http://evil", login="switchback", password="pw")
+
+
+def database_under(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let Airflow look up connections in the environment, then in its database under one of the backends' names."""
+    backends = [EnvironmentVariablesBackend(), type(name, (Stored,), {})()]
+    monkeypatch.setattr("airflow.sdk.execution_time.supervisor.ensure_secrets_backend_loaded", lambda: backends)
+
+
+@pytest.mark.parametrize("backend", ["MetastoreBackend", "ExecutionAPISecretsBackend"])
+def test_the_database_chooses_neither_the_api_nor_the_journal(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may edit connections would otherwise name the server that states who approved."""
+    database_under(monkeypatch, backend)
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow:8080")
+    for read in (Connections().api_login, Connections().journal_url):
+        with pytest.raises(BadInput, match="neither in the environment nor in a secrets backend"):
+            read("api_x")
+    monkeypatch.setenv("AIRFLOW_CONN_API_X", json.dumps({"conn_type": "http", "login": "switchback", "password": "p"}))
+    assert Connections().api_login("api_x") == ("http://airflow:8080", "switchback", "p")
+
+
+def test_a_secrets_backend_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other backends than those of Airflow's own database are the site's."""
+    database_under(monkeypatch, "VaultBackend")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://evil")
+    assert Connections().api_login("api_x") == ("http://evil", "switchback", "pw")
+
+
+def test_airflow_knows_no_other_backend_of_its_database() -> None:
+    """The refused names are those of this Airflow; a later Airflow may rename them."""
+    known = {*_SERVER_DEFAULT_SECRETS_SEARCH_PATH, *DEFAULT_SECRETS_SEARCH_PATH_WORKERS}
+    assert {path.rpartition(".")[2] for path in known} == {"EnvironmentVariablesBackend", *_AIRFLOWS_DATABASE}
+
+
+@pytest.mark.parametrize(
+    ("configured", "stated", "url"),
+    [
+        ({"CORE__EXECUTION_API_SERVER_URL": "http://api:8080/execution/"}, None, "http://api:8080"),
+        ({"CORE__EXECUTION_API_SERVER_URL": "http://api:8080/execution"}, "http://api:8080/", "http://api:8080"),
+        ({"API__BASE_URL": "https://airflow/site/"}, None, "https://airflow/site"),
+        ({"CORE__EXECUTION_API_SERVER_URL": "http://a/execution/", "API__BASE_URL": "https://b"}, None, "http://a"),
+        ({"API__BASE_URL": "https://airflow"}, "https://evil", None),
+        ({"API__BASE_URL": "https://airflow"}, "http://airflow", None),
+        ({}, "http://airflow", None),
+    ],
+)
+def test_the_api_is_the_one_in_airflows_configuration(
+    configured: dict[str, str], stated: str | None, url: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that names another address is refused, and names both."""
+    for key in ("CORE__EXECUTION_API_SERVER_URL", "API__BASE_URL"):
+        monkeypatch.delenv(f"AIRFLOW__{key}", raising=False)
+    for key, value in configured.items():
+        monkeypatch.setenv(f"AIRFLOW__{key}", value)
+    host = {"host": stated} if stated else {}
+    monkeypatch.setenv("AIRFLOW_CONN_API_X", json.dumps({"conn_type": "http", "login": "s", "password": "p", **host}))
+    if url is None:
+        with pytest.raises(BadInput, match=stated if configured else "does not name the API server"):
+            Connections().api_login("api_x")
+        return
+    assert Connections().api_login("api_x")[0] == url
+
+
+LEADING = {
+    "a:1,b:2 as u": {
+        "conn_type": "kafka",
+        "extra": {"bootstrap.servers": "a:1,b:2", "sasl.username": "u", "sasl.password": "pw"},
+    },
+    "https://c:8083 as u": {
+        "conn_type": "http",
+        "host": "https://u:pw@c",
+        "port": 8083,
+        "login": "u",
+        "password": "pw",
+    },
+    "spark://m:7077": {"conn_type": "spark", "host": "spark://m", "port": 7077},
+}
+
+
+@pytest.mark.parametrize("address", LEADING)
+def test_an_address_holds_no_secret(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says where a connection leads, and as which user."""
+    monkeypatch.setenv("AIRFLOW_CONN_SYSTEM_X", json.dumps(LEADING[address]))
+    assert Connections().address("system_x") == address

@@ -203,7 +203,6 @@ def evidence_of(
         steps = [s | {"state": "refused"} if s["id"] == Step.RETURN_TO_SOURCE else s for s in steps]
     planned, assessed = newest_fact(lines, Planned), newest_fact(states, DataLossAssessed)
     opened, aborted = newest_fact(lines, ProcedureOpened), newest_fact(lines, ProcedureAborted)
-    drained = newest_fact(states, ConsumersDrained)
     fenced = newest_fact(states, ProducersFenced) or newest_fact(states, SourceFenced)
     translated, stranded = newest_fact(states, OffsetsTranslated), newest_fact(states, StrandedRecordsFound)
     inventory = newest_fact(lines, DataLossAssessed)
@@ -224,7 +223,7 @@ def evidence_of(
         "continued_by": continued_by(lines),
         **({"contested": text} if (text := contested_text(lines, request["target"])) else {}),
         "cool_down": _plain(opened and opened.cool_down),
-        "excluded_groups": [_plain(group) for group in drained.excluded] if drained else [],
+        "excluded_groups": _excluded_groups(newest_fact(states, ConsumersDrained)),
         "approvals": [{"step": line.step, **line.payload} for line in lines if line.kind == Entry.APPROVAL],
         "steps": steps,
         "fenced_at": getattr(fenced, "fenced_at", None),
@@ -261,6 +260,10 @@ def _authenticity(lines: Sequence[Line], opened: ProcedureOpened | None, target:
         },
         "topology_digest": binding.topology_digest if binding else None,
     }
+
+
+def _excluded_groups(drained: ConsumersDrained | None) -> list[dict[str, Any] | None]:
+    return [_plain(group) for group in drained.excluded] if drained else []
 
 
 def _exactness(translated: OffsetsTranslated | None) -> dict[str, Any]:
