@@ -112,6 +112,7 @@ REJECT = "Reject"
 #: Switchback's topics, on either cluster. MirrorMaker 2 never mirrors names that start with two underscores.
 PROBE_TOPIC = "__switchback_probe"
 CANARY_TOPIC = "__switchback_canary"
+JOURNAL_TOPIC = "__switchback_journal"
 #: A topic that a connector of Switchback's mirrors, so its name must be none of those that MirrorMaker 2 never mirrors.
 #: The default of `topics.exclude` excludes it from all other connectors.
 EXEMPT_TOPIC, EXEMPT_CONNECTOR = "switchback-canary.replica", "switchback-canary"

@@ -24,12 +24,34 @@ class Own(dict[str, str]):
         return frozenset(self)
 
 
+class Anchors:
+    """The topic with the journal's anchors on one cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.values: list[bytes] = []
+
+    def newest(self, _timeout: float) -> list[bytes]:
+        """Return the newest anchors."""
+        self._cluster.answer()
+        return self.values[-50:]
+
+    def write(self, _key: str, value: bytes) -> None:
+        """Store an anchor, if the cluster answers."""
+        if not self._cluster.away:
+            self.values.append(value)
+
+    def await_written(self, _timeout: float) -> None:
+        """Raise an error if the cluster is away."""
+        self._cluster.answer()
+
+
 class Cluster:
     """Stand-in for one cluster, with what steps read of it."""
 
     def __init__(self, alias: str) -> None:
         self.alias, self.admin = alias, alias
-        self.id = f"id-{alias}"
+        self.id, self.anchors = f"id-{alias}", Anchors(self)
         self.acls: set[AclEntry] = set()
         self.authorizer, self.takes_acls = True, True
         self.without_acls = Authorizer.NONE

@@ -60,6 +60,10 @@ class FakeSystems(Systems):
         """Return a writer to a cluster."""
         return self._bench.writer(alias)
 
+    def anchor_topic(self, alias: str) -> Any:
+        """Return the topic with the journal's anchors on a cluster."""
+        return self._bench.clusters[alias].anchors
+
     def probe(self, alias: str) -> Any:
         """Return the same writer, if the topology names a probe connection; else None."""
         return self.writer(alias) if self.topology.cluster(alias).probe_connection else None

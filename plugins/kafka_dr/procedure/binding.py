@@ -82,7 +82,7 @@ def bind_run(procedure: Run) -> Binding:
     """
     topology, request = procedure.topology, procedure.request
     connections = procedure.systems.connections
-    asked = {alias: procedure.systems.cluster(alias) for alias in _answering(procedure)}
+    asked = {alias: procedure.systems.cluster(alias) for alias in answering_clusters(procedure)}
     ids, before = _cluster_ids(asked), _ids_of_last_run(procedure.journal)
     clusters = {}
     for alias in (request.source, request.target):
@@ -137,7 +137,7 @@ def refuse_broken_binding(procedure: Run) -> None:
             differences.append(f"connection {name}: {address}, began with {began_with}")
     if differences:
         raise _broken(differences)
-    asked = {alias: _client(procedure, alias) for alias in _answering(procedure)}
+    asked = {alias: _client(procedure, alias) for alias in answering_clusters(procedure)}
     ids = _cluster_ids({alias: client for alias, client in asked.items() if binding.clusters[alias].id})
     differences = [_other_id(alias, now, binding) for alias, now in sorted(ids.items())]
     if any(differences):
@@ -173,7 +173,7 @@ def _client(procedure: Run, alias: str) -> KafkaCluster:
     return systems.source if alias == procedure.request.source else systems.target
 
 
-def _answering(procedure: Run) -> tuple[str, ...]:
+def answering_clusters(procedure: Run) -> tuple[str, ...]:
     """Return the aliases of the clusters that have to answer in this procedure."""
     source, target = procedure.request.source, procedure.request.target
     definition = PROCEDURES.get(procedure.identity.dag_id)

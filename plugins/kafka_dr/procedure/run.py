@@ -16,6 +16,7 @@ from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.site.stop import StopHook
+from kafka_dr.procedure.anchors import JournalAnchors
 from kafka_dr.procedure.approvals import Approvals
 from kafka_dr.procedure.artifacts import Artifacts
 from kafka_dr.procedure.authority import Authority, LeaseAuthority, WithoutUndo
@@ -95,6 +96,11 @@ class Run:
     def authority(self) -> Authority:
         """The right of this process to act: the lease, unless the constructor was given another authority."""
         return self._authority or self.lease
+
+    @cached_property
+    def anchors(self) -> JournalAnchors:
+        """The journal's anchors outside its database."""
+        return JournalAnchors(self)
 
     @property
     def pair(self) -> str:

@@ -10,6 +10,7 @@ from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.hooks.airflow_api import AirflowApi
 from kafka_dr.hooks.brokers.acls import ClusterAcls
+from kafka_dr.hooks.brokers.anchor_topic import AnchorTopic
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record import key_and_value
 from kafka_dr.hooks.brokers.record_reader import RecordReader
@@ -69,6 +70,10 @@ class Systems:
     def writer(self, alias: str) -> RecordWriter:
         """Return a new writer to Switchback's own topics on one cluster."""
         return RecordWriter(self.connections.kafka(self.topology.cluster(alias).connection), alias)
+
+    def anchor_topic(self, alias: str) -> AnchorTopic:
+        """Return a client of the topic with the journal's anchors on one cluster."""
+        return AnchorTopic(self.connections.kafka(self.topology.cluster(alias).connection), alias)
 
     def probe(self, alias: str) -> RecordWriter | None:
         """Return a writer with the probe's principal, whose writes a fence must refuse; None without a probe."""

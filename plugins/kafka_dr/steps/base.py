@@ -50,6 +50,7 @@ class JournaledStep:
         try:
             procedure = self.procedure(context)
             # Before any write: another run may have this procedure id, or another procedure may continue this one.
+            procedure.anchors.refuse_contradicted_journal()
             procedure.progress.refuse_other_run(procedure.identity.run_id)
             procedure.lease.refuse_if_continued()
         except SwitchbackError as error:

@@ -60,6 +60,10 @@ class Journal:
         """
         self._clock, self._database = clock, open_database(url, lock_seconds)
         self._database.make_tables(TABLES)
+        #: Called with each entry after it is on disk.
+        self.witness: Callable[[JournalEntry], object] = lambda _entry: None
+        #: Pair of clusters -> an epoch that was given before, even if the database does not have it.
+        self.epoch_floors: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"Journal({self._database.name!r})"
@@ -85,7 +89,9 @@ class Journal:
             refuse_old_epoch(connection, procedure_id, epoch)
             return add_entry(connection, procedure_id, step, kind, epoch, self._clock(), text)
 
-        return self._database.write(add)
+        entry = self._database.write(add)
+        self.witness(entry)
+        return entry
 
     def entries(
         self, procedure_id: str | None = None, step: str | None = None, kind: str | None = None
@@ -128,6 +134,11 @@ class Journal:
             expected, previous = expected + 1, stored
         return None
 
+    def links(self) -> list[tuple[int, str, str]]:
+        """Return sequence number, hash of the entry before, and hash of every entry, by sequence number."""
+        query = select(ENTRIES.c.sequence, ENTRIES.c.previous_hash, ENTRIES.c.hash).order_by(ENTRIES.c.sequence)
+        return [(row.sequence, row.previous_hash, row.hash) for row in self._database.read(query)]
+
     def take_lease(
         self,
         pair: str,
@@ -152,8 +163,9 @@ class Journal:
         """
         taken_at = now or self._clock()
         refuse_unkept(LEASES, pair=pair, holder=procedure_id)
+        floor = self.epoch_floors.get(pair, 0)
         return self._database.write(
-            lambda connection: take_pair(connection, pair, procedure_id, taken_at, cool_down_seconds, renew)
+            lambda connection: take_pair(connection, pair, procedure_id, taken_at, cool_down_seconds, renew, floor)
         )
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
@@ -230,12 +242,15 @@ class Journal:
         refuse_unkept(LEASES, pair=pair, holder=taker, outcome=outcome)
         refuse_unkept(ENTRIES, procedure_id=new_entry[0], step=new_entry[1], kind=new_entry[2])
 
-        def hand_over(connection: Connection) -> int:
-            epoch = pass_pair(connection, pair, giver, taker, outcome, at, seen)
-            add_entry(connection, *new_entry[:3], epoch, at, text)
-            return epoch
+        floor = self.epoch_floors.get(pair, 0)
 
-        return self._database.write(hand_over)
+        def hand_over(connection: Connection) -> JournalEntry:
+            epoch = pass_pair(connection, pair, giver, taker, outcome, at, seen, floor)
+            return add_entry(connection, *new_entry[:3], epoch, at, text)
+
+        entry = self._database.write(hand_over)
+        self.witness(entry)
+        return entry.epoch
 
     def lease(self, pair: str) -> Lease | None:
         """Return the newest lease of a pair, released or not; None if no procedure ever took the lease."""

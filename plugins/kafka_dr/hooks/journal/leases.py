@@ -24,11 +24,18 @@ def select_newest_lease(pair: str) -> Any:
 
 
 def take_pair(
-    connection: Connection, pair: str, procedure_id: str, now: datetime, cool_down_seconds: float, renew: bool
+    connection: Connection,
+    pair: str,
+    procedure_id: str,
+    now: datetime,
+    cool_down_seconds: float,
+    renew: bool,
+    floor: int = 0,
 ) -> int:
     """Take a pair's lease for a procedure and return the epoch.
 
-    A procedure that already holds the lease gets a new epoch if `renew` is True, else its present epoch.
+    A procedure that already holds the lease gets a new epoch if `renew` is True, else its present epoch. A new epoch is
+    greater than `floor`.
 
     Raises:
         LeaseLost: another procedure holds the lease, or this procedure has already ended.
@@ -51,7 +58,7 @@ def take_pair(
     else:
         _refuse_ended(connection, pair, procedure_id)
         _refuse_cool_down(connection, pair, now, cool_down_seconds)
-    epoch = current.epoch + 1 if current else 1
+    epoch = max(current.epoch if current else 0, floor) + 1
     connection.execute(LEASES.insert().values(pair=pair, epoch=epoch, holder=procedure_id, taken_at=iso_text(now)))
     return epoch
 
@@ -148,7 +155,14 @@ def superseded_by(procedure_id: str, epoch: int, newer: int) -> Superseded:
 
 
 def pass_pair(
-    connection: Connection, pair: str, giver: str, taker: str, outcome: str, now: datetime, seen: int | None
+    connection: Connection,
+    pair: str,
+    giver: str,
+    taker: str,
+    outcome: str,
+    now: datetime,
+    seen: int | None,
+    floor: int = 0,
 ) -> int:
     """End the giver's lease of a pair with an outcome, give the lease to the taker, and return the taker's epoch.
 
@@ -156,6 +170,7 @@ def pass_pair(
         giver: id of the procedure that holds the lease; `taker`: id of the procedure that gets the lease.
         seen: sequence number of the giver's newest journal entry that the caller has read; None to pass the lease
             whatever the giver has written since.
+        floor: the taker's epoch is greater than this epoch.
 
     Raises:
         LeaseLost: the giver does not hold the lease, or the giver has written a journal entry after `seen`.
@@ -176,8 +191,9 @@ def pass_pair(
             f"wait until no task of {giver} runs, then start a new run",
         )
     _close_row(connection, lease, outcome, now)
-    connection.execute(LEASES.insert().values(pair=pair, epoch=lease.epoch + 1, holder=taker, taken_at=iso_text(now)))
-    return lease.epoch + 1
+    epoch = max(lease.epoch, floor) + 1
+    connection.execute(LEASES.insert().values(pair=pair, epoch=epoch, holder=taker, taken_at=iso_text(now)))
+    return epoch
 
 
 def release_pair(connection: Connection, pair: str, procedure_id: str, epoch: int, outcome: str, now: datetime) -> None:

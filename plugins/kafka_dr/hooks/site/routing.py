@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from kafka_dr.hooks.json_endpoint import JsonEndpoint
 from kafka_dr.hooks.redaction import one_line
 from kafka_dr.hooks.whole_file import write_whole
 
+_ANCHOR = "switchback_journal"
 _VALID_RECORD = (
     'JSON such as {"cluster": "ALIAS", "bootstrap_servers": "HOST:PORT", "version": 1}, with the alias and the'
     " bootstrap servers of the cluster to which clients connect now"
@@ -76,8 +77,19 @@ class ClientRouting(ABC):
             )
         return self._route(document)
 
-    def redirect(self, route: ClientRoute, timeout: float = 10.0) -> Redirected:
+    def anchors(self, timeout: float = 10.0) -> list[Any]:
+        """Return the journal's anchor that the last redirect left in the routing record; [] without one."""
+        document = self._read(timeout)
+        anchor = document.get(_ANCHOR) if isinstance(document, dict) else None
+        return [] if anchor is None else [anchor]
+
+    def redirect(
+        self, route: ClientRoute, timeout: float = 10.0, anchor: Mapping[str, Any] | None = None
+    ) -> Redirected:
         """Write a route to the routing record, and read the record back as a client would.
+
+        Args:
+            anchor: an anchor of the journal, stored beside the route.
 
         Raises:
             HookUnavailable: the routing record could not be read or written. The record is unchanged, unless a request
@@ -100,6 +112,7 @@ class ClientRouting(ABC):
                 "cluster": route.cluster,
                 "bootstrap_servers": route.bootstrap_servers,
                 "version": current.version + 1 if current else 1,
+                **({_ANCHOR: dict(anchor)} if anchor else {}),
             }
             answered = self._write({**(document or {}), **changes}, timeout)
             read_back = self.current(timeout)

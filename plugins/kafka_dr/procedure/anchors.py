@@ -1,0 +1,122 @@
+"""Anchors the journal's entries outside its database, and refuses a journal that lacks or contradicts an anchor.
+
+Invariants
+1. An entry is on disk before its anchor is written. A journal behind an anchor has therefore lost entries.
+2. Anchors are read before the journal, so that an entry that another process writes meanwhile is no contradiction.
+3. A place that does not answer delays a step by `_READ_SECONDS` and an intent by `_WRITTEN_SECONDS` at most.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kafka_dr.domain.anchors import Anchor, Anchored, anchors_that_count, contradictions, read_anchor
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import Contradiction, SwitchbackError
+from kafka_dr.hooks.brokers.anchor_topic import AnchorTopic
+from kafka_dr.hooks.journal.chain import NO_HASH
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.journal.tables import JournalEntry
+from kafka_dr.procedure.binding import answering_clusters
+from kafka_dr.vocabulary import Entry
+
+if TYPE_CHECKING:
+    from kafka_dr.procedure.run import Run
+
+_READ_SECONDS, _WRITTEN_SECONDS = 3.0, 1.0
+_ROUTING = "the routing record"
+
+
+class JournalAnchors:
+    """The anchors of one process that acts for a run: on the run's clusters, and in the routing record.
+
+    Attributes:
+        unread: place -> why its anchors could not be read by `refuse_contradicted_journal`.
+        unwritten: place -> why the last anchor may not have been written there.
+    """
+
+    def __init__(self, procedure: Run) -> None:
+        self._procedure, self._journal = procedure, procedure.journal
+        self._generation = 0
+        self.unread: dict[str, str] = {}
+        self.unwritten: dict[str, str] = {}
+
+    @cached_property
+    def _topics(self) -> dict[str, AnchorTopic]:
+        return {alias: self._procedure.systems.anchor_topic(alias) for alias in answering_clusters(self._procedure)}
+
+    def refuse_contradicted_journal(self) -> None:
+        """Compare the journal with its anchors; from then on, anchor each entry that this process writes.
+
+        Raises:
+            Contradiction: the journal's chain of hashes is broken, or lacks an anchored entry, or has another one.
+        """
+        anchored = self._read_anchors()
+        problems = journal_problems(self._journal, anchored)
+        if problems:
+            raise Contradiction(
+                "The journal is not the one that was anchored",
+                first_few(problems, 20, "; "),
+                "Nothing acts under this journal. If its database was promoted or restored without its last entries,"
+                " bring the missing entries back from the former database. If it was changed, restore a backup. If"
+                " neither can be done, follow runbooks/stuck_procedure.md, The journal lost entries.",
+            )
+        self._generation = anchored.generation
+        self._journal.epoch_floors[self._procedure.pair] = anchored.epoch(self._procedure.pair)
+        self._journal.witness = self.anchor_entry
+
+    def anchor_entry(self, entry: JournalEntry) -> None:
+        """Write an entry's anchor to each cluster; for an intent, wait a moment until a cluster has it."""
+        anchor = Anchor(
+            generation=self._generation,
+            sequence=entry.sequence,
+            hash=entry.hash,
+            pair=self._procedure.pair,
+            epoch=entry.epoch,
+            procedure_id=entry.procedure_id,
+            step=entry.step,
+            kind=entry.kind,
+            at=entry.at.isoformat(),
+        )
+        for topic in self._topics.values():
+            topic.write(anchor.pair, anchor.as_bytes())
+        if entry.kind == Entry.INTENT:
+            self.await_written()
+
+    def await_written(self) -> None:
+        """Wait a moment until the anchors are written; `unwritten` then names the places that did not take them."""
+        self.unwritten = {}
+        with ThreadPoolExecutor(max(1, len(self._topics))) as pool:
+            waits = {place: pool.submit(topic.await_written, _WRITTEN_SECONDS) for place, topic in self._topics.items()}
+        for place, wait in waits.items():
+            try:
+                wait.result()
+            except SwitchbackError as error:
+                self.unwritten[place] = str(error)
+
+    def _read_anchors(self) -> Anchored:
+        reads = {alias: topic.newest for alias, topic in self._topics.items()}
+        reads[_ROUTING] = self._procedure.systems.routing.anchors
+        with ThreadPoolExecutor(len(reads)) as pool:
+            answers = {place: pool.submit(read, _READ_SECONDS) for place, read in reads.items()}
+        found: dict[str, list[Anchor]] = {}
+        for place, answer in answers.items():
+            try:
+                found[place] = [anchor for value in answer.result() if (anchor := read_anchor(value))]
+            except SwitchbackError as error:
+                self.unread[place] = str(error)
+        return anchors_that_count(found)
+
+
+def journal_problems(journal: Journal, anchored: Anchored) -> list[str]:
+    """Return where the journal's chain of hashes is broken, and which anchored entries it lacks; [] if nowhere."""
+    links = journal.links()
+    expected, previous = 1, NO_HASH
+    for sequence, before, own in links:
+        if sequence != expected or before != previous:
+            return [f"entry {expected} is missing, or its hash does not follow the entry before"]
+        expected, previous = expected + 1, own
+    hashes = {sequence: own for sequence, _, own in links if sequence in anchored.sequences}
+    return contradictions(anchored, expected - 1, hashes)
