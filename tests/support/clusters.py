@@ -30,6 +30,7 @@ class Anchors:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.values: list[bytes] = []
+        self.takes = True
 
     def newest(self, _timeout: float) -> list[bytes]:
         """Return the newest anchors."""
@@ -38,12 +39,14 @@ class Anchors:
 
     def write(self, _key: str, value: bytes) -> None:
         """Store an anchor, if the cluster answers."""
-        if not self._cluster.away:
+        if self.takes and not self._cluster.away:
             self.values.append(value)
 
     def await_written(self, _timeout: float) -> None:
-        """Raise an error if the cluster is away."""
+        """Raise an error if the cluster is away, or takes nothing."""
         self._cluster.answer()
+        if not self.takes:
+            raise KafkaUnavailable(f"writing to {self._cluster.alias} failed", "no answer in time", "look")
 
 
 class Cluster:

@@ -4,7 +4,7 @@
 
 The digest in evidence.json covers all its other fields, among them the SHA-256 of other files. A person who can
 change all files can also write a new digest: `--journal` compares the digest with that in the journal, whose entries
-are chained by hashes.
+are chained by hashes, and the journal with its anchors on both clusters and in the routing record.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from jinja2 import UndefinedError
 
 from kafka_dr.actions.evidence import evidence_page, evidence_text
 from kafka_dr.config.params import quoted_value
-from kafka_dr.config.settings import load_topology
+from kafka_dr.config.settings import Request, load_topology
 from kafka_dr.connections import Connections
 from kafka_dr.domain.canonical_json import digest_of, read_json
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import ProcedureClosed, newest_fact
+from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.vocabulary import Entry, Step
 
 #: Folders with files of records that were read on an old source; for each, the column of the loss file with the files'
@@ -50,7 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             *changed_files(options.folder, evidence),
         ]
         if options.journal:
-            problems += changed_journal(_journal(), evidence)
+            procedure = _procedure(evidence)
+            problems += [*changed_journal(procedure.journal, evidence), *procedure.anchors.list_contradictions()]
+            for place, why in procedure.anchors.unread.items():
+                print(f"the journal was not compared with its anchors on {place}: {why}", file=sys.stderr)
     except (OSError, SwitchbackError) as error:
         print(f"the evidence cannot be verified: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
@@ -82,10 +86,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _journal() -> Journal:
+def _procedure(evidence: Mapping[str, Any]) -> Run:
     # With this value Airflow reads connections as a server does, not from its API as a task does.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-    return Journal(Connections().journal_url(load_topology().journal.connection))
+    topology, connections = load_topology(), Connections()
+    journal = Journal(connections.journal_url(topology.journal.connection))
+    ends: dict[str, Any] = {name: str(evidence.get(name)) for name in ("source", "target")}
+    request = Request.model_construct(reason="verify the evidence", **ends)
+    return Run(Identity("verify_evidence", "1"), request, journal, connections.systems(request, topology))
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:
@@ -193,6 +201,7 @@ def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[s
     broken = journal.verify()
     if broken is not None:
         yield f"the journal's entry {broken} is missing or was changed"
+        return
     entries = journal.entries(evidence["procedure_id"], Step.CLOSE_PROCEDURE, Entry.CLOSED)
     closed = newest_fact(entries, ProcedureClosed)
     if closed is None:

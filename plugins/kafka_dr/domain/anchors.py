@@ -92,7 +92,7 @@ def anchors_that_count(found: Mapping[str, Iterable[Anchor]]) -> Anchored:
     return Anchored(newest, {place: [a for a in of if a.generation == newest] for place, of in anchors.items()})
 
 
-def contradictions(anchored: Anchored, head: int, hashes: Mapping[int, str]) -> list[str]:
+def contradicted_anchors(anchored: Anchored, head: int, hashes: Mapping[int, str]) -> list[str]:
     """Return what an intact chain of hashes lacks, or has otherwise, by its anchors; [] if it has all of them.
 
     Args:

@@ -9,17 +9,19 @@ Invariants
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kafka_dr.domain.anchors import Anchor, Anchored, anchors_that_count, contradictions, read_anchor
+from kafka_dr.domain.anchors import Anchor, Anchored, anchors_that_count, contradicted_anchors, read_anchor
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import Contradiction, SwitchbackError
+from kafka_dr.errors import Contradiction, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.brokers.anchor_topic import AnchorTopic
 from kafka_dr.hooks.journal.chain import NO_HASH
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.binding import answering_clusters
+from kafka_dr.procedure.entries import AnchorsMissed
 from kafka_dr.vocabulary import Entry
 
 if TYPE_CHECKING:
@@ -35,11 +37,13 @@ class JournalAnchors:
     Attributes:
         unread: place -> why its anchors could not be read by `refuse_contradicted_journal`.
         unwritten: place -> why the last anchor may not have been written there.
+        newest: the anchor of the newest entry that this process wrote; None without one.
     """
 
     def __init__(self, procedure: Run) -> None:
         self._procedure, self._journal = procedure, procedure.journal
         self._generation = 0
+        self.newest: dict[str, Any] | None = None
         self.unread: dict[str, str] = {}
         self.unwritten: dict[str, str] = {}
 
@@ -53,8 +57,8 @@ class JournalAnchors:
         Raises:
             Contradiction: the journal's chain of hashes is broken, or lacks an anchored entry, or has another one.
         """
-        anchored = self._read_anchors()
-        problems = journal_problems(self._journal, anchored)
+        broken = find_broken_link(self._journal)
+        problems = [broken] if broken else self.list_contradictions()
         if problems:
             raise Contradiction(
                 "The journal is not the one that was anchored",
@@ -63,12 +67,23 @@ class JournalAnchors:
                 " bring the missing entries back from the former database. If it was changed, restore a backup. If"
                 " neither can be done, follow runbooks/stuck_procedure.md, The journal lost entries.",
             )
-        self._generation = anchored.generation
-        self._journal.epoch_floors[self._procedure.pair] = anchored.epoch(self._procedure.pair)
         self._journal.witness = self.anchor_entry
 
-    def anchor_entry(self, entry: JournalEntry) -> None:
-        """Write an entry's anchor to each cluster; for an intent, wait a moment until a cluster has it."""
+    def list_contradictions(self) -> list[str]:
+        """Read the anchors, and return which anchored entries the journal lacks or has otherwise; [] if none."""
+        anchored = self._read_anchors()
+        links = self._journal.links()
+        hashes = {sequence: own for sequence, _, own in links if sequence in anchored.sequences}
+        self._generation = anchored.generation
+        self._journal.epoch_floors[self._procedure.pair] = anchored.epoch(self._procedure.pair)
+        return contradicted_anchors(anchored, links[-1][0] if links else 0, hashes)
+
+    def anchor_entry(self, entry: JournalEntry, accepted: str = "") -> None:
+        """Write an entry's anchor to each cluster; for an intent, wait a moment until the clusters have it.
+
+        Args:
+            accepted: for an entry with which a person accepts the journal as it is: name and reason.
+        """
         anchor = Anchor(
             generation=self._generation,
             sequence=entry.sequence,
@@ -79,11 +94,32 @@ class JournalAnchors:
             step=entry.step,
             kind=entry.kind,
             at=entry.at.isoformat(),
+            accepted=accepted,
         )
+        self.newest = asdict(anchor)
         for topic in self._topics.values():
             topic.write(anchor.pair, anchor.as_bytes())
         if entry.kind == Entry.INTENT:
             self.await_written()
+
+    def begin_generation(self, entry: JournalEntry, accepted: str) -> None:
+        """Anchor an entry in a new generation, so that no older anchor counts any more.
+
+        Args:
+            accepted: who accepts the journal as it is, and why.
+
+        Raises:
+            SystemUnavailable: no cluster took the anchor, so that the older anchors still count.
+        """
+        self._generation += 1
+        self.anchor_entry(entry, accepted)
+        self.await_written()
+        if set(self._topics) <= set(self.unwritten):
+            raise SystemUnavailable(
+                "No cluster took the new anchor",
+                "; ".join(f"{place}: {why}" for place, why in sorted(self.unwritten.items())),
+                "Repeat the command when a cluster answers.",
+            )
 
     def await_written(self) -> None:
         """Wait a moment until the anchors are written; `unwritten` then names the places that did not take them."""
@@ -95,6 +131,16 @@ class JournalAnchors:
                 wait.result()
             except SwitchbackError as error:
                 self.unwritten[place] = str(error)
+
+    def note_missed(self) -> AnchorsMissed | None:
+        """Return which places lack anchors of this process, or could not be compared; None if none."""
+        if self.newest is not None:
+            self.await_written()
+        if not self.unread and not self.unwritten:
+            return None
+        return AnchorsMissed(
+            unread=self.unread, unwritten=self.unwritten, anchored_on=sorted(set(self._topics) - set(self.unwritten))
+        )
 
     def _read_anchors(self) -> Anchored:
         reads = {alias: topic.newest for alias, topic in self._topics.items()}
@@ -110,13 +156,11 @@ class JournalAnchors:
         return anchors_that_count(found)
 
 
-def journal_problems(journal: Journal, anchored: Anchored) -> list[str]:
-    """Return where the journal's chain of hashes is broken, and which anchored entries it lacks; [] if nowhere."""
-    links = journal.links()
+def find_broken_link(journal: Journal) -> str:
+    """Return where the journal's chain of hashes is broken, as text; empty for a whole chain."""
     expected, previous = 1, NO_HASH
-    for sequence, before, own in links:
+    for sequence, before, own in journal.links():
         if sequence != expected or before != previous:
-            return [f"entry {expected} is missing, or its hash does not follow the entry before"]
+            return f"entry {expected} is missing, or its hash does not follow the entry before"
         expected, previous = expected + 1, own
-    hashes = {sequence: own for sequence, _, own in links if sequence in anchored.sequences}
-    return contradictions(anchored, expected - 1, hashes)
+    return ""

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_dr.procedure.entries import ApprovalGiven, Line, TargetOpened, TargetToOpen, facts_in, newest_fact
+from kafka_dr.procedure.entries import (
+    AnchorsMissed,
+    ApprovalGiven,
+    Line,
+    TargetOpened,
+    TargetToOpen,
+    facts_in,
+    facts_of,
+    newest_fact,
+)
 from kafka_dr.vocabulary import ApprovedThrough
 
 
@@ -31,12 +40,27 @@ def warnings_of(lines: Sequence[Line], target: str) -> list[str]:
         lines: the procedure's journal entries.
         target: alias of the cluster that clients were moved to.
     """
+    return [*_approval_warning(lines, target), *_anchor_warning(lines)]
+
+
+def _approval_warning(lines: Sequence[Line], target: str) -> list[str]:
     name, through = _opened_by(lines), approved_through(lines)
     if name is None:
         return [_OWN_DATABASE] if through == ApprovedThrough.OWN_DATABASE else []
     by = sorted({approval.by for approval in facts_in(lines, ApprovalGiven)})
     approved = f"{' and '.join(by)} had approved before" if by else "nobody approved this move"
     return [f"{target} was opened manually, by somebody who gave the name {name} without any login; {approved}."]
+
+
+def _anchor_warning(lines: Sequence[Line]) -> list[str]:
+    steps = dict.fromkeys(line.step for line, missed in facts_of(lines, AnchorsMissed) if not missed.anchored_on)
+    if not steps:
+        return []
+    warning = (
+        f"While {', '.join(steps)} ran, no cluster took the journal's anchors: nothing outside the journal's database"
+        " proves what these steps wrote."
+    )
+    return [warning]
 
 
 _OWN_DATABASE = (

@@ -1,4 +1,4 @@
-"""Writes and reads anchors of the journal in a topic of one cluster, without ever keeping a caller waiting for long."""
+"""Writes and reads anchors of the journal in a topic of one cluster; no caller waits long."""
 
 from __future__ import annotations
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
+from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.journal.chain import NO_HASH, add_entry, hash_of, refuse_old_epoch
 from kafka_dr.hooks.journal.database import open_database
 from kafka_dr.hooks.journal.leases import (
@@ -105,12 +106,12 @@ class Journal:
         ):
             if value is not None:
                 query = query.where(column == str(value))
-        return [read_entry(row._mapping) for row in self._database.read(query)]
+        return [_checked_entry(row) for row in self._database.read(query)]
 
     def entries_of_steps(self, steps: Iterable[str]) -> list[JournalEntry]:
         """Return all entries that these steps of any procedure wrote, oldest first."""
         query = select(ENTRIES).where(ENTRIES.c.step.in_([str(step) for step in steps])).order_by(ENTRIES.c.sequence)
-        return [read_entry(row._mapping) for row in self._database.read(query)]
+        return [_checked_entry(row) for row in self._database.read(query)]
 
     def last(self, procedure_id: str, step: str, kind: str) -> JournalEntry | None:
         """Return the newest entry of this kind that a procedure's step wrote; None without such an entry."""
@@ -118,7 +119,7 @@ class Journal:
             ENTRIES.c.procedure_id == procedure_id, ENTRIES.c.step == str(step), ENTRIES.c.kind == str(kind)
         )
         rows = self._database.read(query.order_by(ENTRIES.c.sequence.desc()).limit(1))
-        return read_entry(rows[0]._mapping) if rows else None
+        return _checked_entry(rows[0]) if rows else None
 
     def verify(self) -> int | None:
         """Return the first sequence number whose entry is missing, changed or out of chain; None for an intact chain.
@@ -272,3 +273,24 @@ class Journal:
         """Return the time of a service's last heartbeat, in UTC; None if the service never stored a heartbeat."""
         rows = self._database.read(select(SIGNS.c.at).where(SIGNS.c.name == str(name)))
         return datetime.fromisoformat(rows[0].at) if rows else None
+
+
+#: Hashes of entries that this process has already compared with their content, each with Python's hash of the content.
+_COMPARED: set[tuple[str, int]] = set()
+
+
+def _checked_entry(row: Row[Any]) -> JournalEntry:
+    """Return the entry in a row of the table `entries`; raise Contradiction if its hash is not that of its content."""
+    values = dict(row._mapping)
+    stored = values["hash"]
+    known = (stored, hash(tuple(values.values())))
+    if known not in _COMPARED:
+        if hash_of({name: value for name, value in values.items() if name != "hash"}) != stored:
+            raise Contradiction(
+                f"The journal's entry {values['sequence']} was changed",
+                f"{values['kind']} of {values['step']}, {values['procedure_id']}: its hash is not that of its content",
+                "Nothing acts under this journal. Compare the entry with a backup of the journal's database, and"
+                " restore it.",
+            )
+        _COMPARED.add(known)
+    return read_entry(values)

@@ -89,7 +89,7 @@ class ClientRouting(ABC):
         """Write a route to the routing record, and read the record back as a client would.
 
         Args:
-            anchor: an anchor of the journal, stored beside the route.
+            anchor: an anchor of the journal, stored beside the route if the route changes.
 
         Raises:
             HookUnavailable: the routing record could not be read or written. The record is unchanged, unless a request

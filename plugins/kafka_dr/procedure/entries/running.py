@@ -85,6 +85,28 @@ class TryBegun(Intent, steps=()):
     attempt: int
 
 
+class AnchorsMissed(Note, steps=()):
+    """Places that took no anchor of the journal from a step, or could not be compared with the journal.
+
+    Attributes:
+        unread: place -> why its anchors could not be read.
+        unwritten: place -> why the step's anchors may be missing there.
+        anchored_on: aliases of the clusters that took the anchors.
+    """
+
+    unread: Mapping[str, str]
+    unwritten: Mapping[str, str]
+    anchored_on: Sequence[str]
+
+
+class JournalAccepted(Note, steps=(Step.OPEN_PROCEDURE,)):
+    """A person accepted the journal although it lacked, or had otherwise, the anchored entries in `lacked`."""
+
+    accepted_by: str
+    reason: str
+    lacked: Sequence[str]
+
+
 class StepNotDone(Fact):
     """The error because of which a step did not do its work: its class name, and the parts of its message."""
 

@@ -23,7 +23,8 @@ class RedirectClients(ProcedureStep):
         servers = procedure.systems.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)[
             "bootstrap.servers"
         ]
-        redirect = procedure.systems.routing.redirect(ClientRoute(procedure.request.target, servers))
+        route = ClientRoute(procedure.request.target, servers)
+        redirect = procedure.systems.routing.redirect(route, anchor=procedure.anchors.newest)
         return ClientsRedirected(
             changed=redirect.changed,
             answered=redirect.answered,

@@ -15,7 +15,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.actions.evidence import write_evidence
 from kafka_dr.commands import verify_evidence
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.steps.shared.close_procedure import CloseProcedure
 
 FLIPS = 60
@@ -33,7 +32,7 @@ def closed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     )
     with pytest.raises(AirflowFailException):
         CloseProcedure(task_id="close_procedure").execute(bench.context())
-    monkeypatch.setattr(verify_evidence, "_journal", lambda: Journal(bench.url))
+    monkeypatch.setattr(verify_evidence, "Connections", lambda: bench.connections)
     return bench
 
 
