@@ -19,7 +19,8 @@ from lab.environment.airflow_settings import write_environment, write_passwords
 from lab.environment.bring_up import ISOLATIONS, POLICIES, make_record
 from lab.environment.brokers import broker_command, format_command, write_broker_settings
 from lab.environment.connect import worker_command, write_worker_settings
-from lab.environment.state import ALIASES, Lab, write_private
+from lab.environment.spark_cluster import SPARK, write_spark_settings
+from lab.environment.state import ALIASES, Lab, private_folder, write_private
 from lab.environment.topology_file import write_topology
 from lab.errors import LabError
 
@@ -42,8 +43,12 @@ def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
         for write_arguments in (broker_command, format_command, worker_command):
             write_arguments(lab, alias)
     write_topology(lab)
-    for folder in (lab.evidence, lab.archive, lab.airflow_home, lab.logs):
+    for folder in (lab.airflow_home, lab.logs):
         folder.mkdir(parents=True, exist_ok=True)
+    # Volumes of an earlier version have open folders, which the product refuses.
+    for folder in (lab.evidence, lab.archive):
+        private_folder(folder)
+    write_spark_settings(lab)
     # If this file did not exist, all of Airflow's components would write this file at the same time.
     (lab.airflow_home / "airflow.cfg").touch()
     write_passwords(lab)
@@ -67,6 +72,8 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
             f" ISOLATION={record.isolation}, or remove the volumes, which deletes all records of both clusters, with:"
             " docker compose down -v"
         )
+    # Volumes of an earlier version hold no such secret.
+    record.passwords.setdefault(SPARK, secrets.token_hex(16))
     record.airflow, record.published = True, published_ports(settings)
     lab.save(record)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.environment.jvm import temporary_folder
-from lab.environment.spark_cluster import master_url
+from lab.environment.spark_cluster import SPARK, master_url
 from lab.environment.state import ALIASES, DATABASE_HOST, LOOPBACK, ROLES, Lab, write_private
 from lab.install.jars import LAB, PROJECT
 from lab.install.spark_warm_up import spark_environment
@@ -71,12 +71,13 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
     }
     web |= {"client_routing": {"conn_type": "http", "host": lab.drain_url}} if record.published else {}
     web |= {"stop_mirror_maker": {"conn_type": "http", "host": lab.stop_hook_url}} if record.dedicated else {}
+    spark_login = {"password": record.passwords[SPARK]} if record.spark_workers else {}
     login = {"login": "switchback", "password": record.passwords["airflow_switchback"]}
     return kafka | web | {
         "airflow_api": {"conn_type": "http", "host": lab.airflow_url, **login},
         "drain_app": {"conn_type": "http", "host": lab.drain_url},
         "kafka_dr_journal": {"conn_type": "generic", "extra": {"url": record.database_url("journal", lab.journal)}},
-        "spark_default": {"conn_type": "spark", "host": master_url(lab)},
+        "spark_default": {"conn_type": "spark", "host": master_url(lab), **spark_login},
     }  # fmt: skip
 
 

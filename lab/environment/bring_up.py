@@ -36,8 +36,8 @@ from lab.environment.production.supervisor import kill_components, start_supervi
 from lab.environment.production.transport import create_certificates
 from lab.environment.progress import ProgressLines
 from lab.environment.replication_check import prove_replication
-from lab.environment.spark_cluster import start_spark
-from lab.environment.state import ALIASES, LOOPBACK, PRINCIPALS, ROLES, Lab, LabRecord
+from lab.environment.spark_cluster import SPARK, start_spark
+from lab.environment.state import ALIASES, LOOPBACK, PRINCIPALS, ROLES, Lab, LabRecord, private_folder
 from lab.environment.topology_file import write_routing, write_topology
 from lab.environment.versions.choices import choose_versions, keep_versions
 from lab.environment.versions.version_jars import fetch_versions
@@ -95,11 +95,21 @@ def up(
             create_certificates(lab)
         write_topology(lab)
         write_routing(lab)
-        lab.evidence.mkdir(exist_ok=True)
+        _make_private(lab)
         write_environment(lab)
         _in_parallel(_jobs_of(lab, progress))
         progress.say("ready")
     return lab.status()
+
+
+def _make_private(lab: Lab) -> None:
+    """Give what the product stores the modes that it demands, also in a lab that an earlier version started."""
+    for folder in (lab.evidence, lab.archive):
+        private_folder(folder)
+    if not lab.load().is_production:
+        private_folder(lab.root)
+        for file in lab.root.glob(f"{lab.journal.name}*"):
+            file.chmod(0o600)
 
 
 def _jobs_of(lab: Lab, progress: ProgressLines) -> list[Callable[[], None]]:
@@ -201,7 +211,7 @@ def make_record(
         databases: names of PostgreSQL databases; each also names a role, which gets a password.
         more: other fields of `LabRecord`.
     """
-    users = [*PRINCIPALS, *(f"airflow_{name}" for name in ROLES), *(f"database_{name}" for name in databases)]
+    users = [*PRINCIPALS, SPARK, *(f"airflow_{name}" for name in ROLES), *(f"database_{name}" for name in databases)]
     return LabRecord(
         policy=policy,
         isolation=isolation,

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import requests
 
-from lab.environment.jvm import temporary_folder
+from lab.environment.jvm import properties_text, temporary_folder
 from lab.environment.progress import ProgressLines, wait_until
-from lab.environment.state import Lab
+from lab.environment.state import Lab, write_private
 from lab.install.java_flags import FLAGS
 
 READY_SECONDS = 120.0
+#: Name of the secret of the Spark cluster among the lab's passwords.
+SPARK = "spark"
 
 
 def master_url(lab: Lab) -> str:
@@ -22,8 +24,25 @@ def master_url(lab: Lab) -> str:
     return f"spark://{record.address('spark_master')}" if record.spark_workers else "local[2]"
 
 
+def write_spark_settings(lab: Lab) -> None:
+    """Write the settings of Spark's master and workers, with the secret that they share with the jobs."""
+    settings: dict[str, object] = {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": lab.load().passwords[SPARK],
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.saslFallback": "false",
+        "spark.io.encryption.enabled": "true",
+    }
+    write_private(_settings_folder(lab) / "spark-defaults.conf", properties_text(settings))
+
+
+def _settings_folder(lab: Lab) -> Path:
+    return lab.home / "spark" / "conf"
+
+
 def start_spark(lab: Lab, progress: ProgressLines) -> None:
     """Start those of Spark's master and workers that do not run; wait until the master has registered all workers."""
+    write_spark_settings(lab)
     record = lab.load()
     page = record.ports["spark_page"]
     arguments = ["--host", "127.0.0.1", "--port", str(record.ports["spark_master"]), "--webui-port", str(page)]
@@ -56,6 +75,7 @@ def start_spark(lab: Lab, progress: ProgressLines) -> None:
 def _start(lab: Lab, name: str, main: str, *arguments: str) -> None:
     if lab.processes.pid(name) is None:
         environment = {
+            "SPARK_CONF_DIR": str(_settings_folder(lab)),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": " ".join(FLAGS),

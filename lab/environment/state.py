@@ -38,7 +38,7 @@ class LabRecord:
         policy: naming of mirrored topics, `identity` or `default`.
         isolation: isolation level at which MirrorMaker 2 reads.
         ports: port of a service, by the service's name in the lab (a cluster's alias names its broker).
-        passwords: passwords by user: Kafka principals, `airflow_USER`, `database_NAME`.
+        passwords: passwords by user: Kafka principals, `airflow_USER`, `database_NAME`; `spark`: Spark's secret.
         airflow_secrets: Airflow's keys: `fernet`, `jwt`, `api`.
         cluster_ids: Kafka cluster ids, by alias.
         project: the checkout that created the lab.
@@ -272,6 +272,13 @@ class Lab:
             "url": self.airflow_url,
             "users": {name: {"password": record.passwords[f"airflow_{name}"], "role": ROLES[name]} for name in people},
         }
+
+
+def private_folder(path: Path) -> Path:
+    """Create a folder if absent, give it mode 0700, and return it."""
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o700)
+    return path
 
 
 def write_private(path: Path, text: str) -> None:

@@ -79,17 +79,18 @@ class Connections:
         return dict(BaseHook.get_connection(connection_id).extra_dejson)
 
     def check_spark(self, connection_id: str) -> None:
-        """Refuse a `spark` connection that cannot hand logins to Spark in secret environment variables.
+        """Refuse a `spark` connection by which others could read the clusters' logins.
 
         For YARN and Kubernetes, Airflow's SparkSubmitHook writes environment variables to spark-submit's command line,
-        where every user of the host can read them; in cluster mode it refuses environment variables.
+        where every user of the host can read them; in cluster mode it refuses environment variables. To executors
+        logins travel inside tasks, which Spark encrypts only for processes that share a secret.
         """
         connection = BaseHook.get_connection(connection_id)
         mode, advice = (
             connection.extra_dejson.get("deploy-mode"),
             "Name a local[*] or spark://... master with deploy mode client in the connection.",
         )
-        master = f"{connection.conn_type}://{connection.host}" if connection.port else f"{connection.host}"
+        master = _master(connection)
         if any(kind in f"{connection.conn_type} {master}" for kind in ("yarn", "k8s", "kubernetes")):
             raise BadInput(
                 f"Connection {connection_id} would show secrets",
@@ -102,6 +103,21 @@ class Connections:
                 "with deploy mode cluster, spark-submit does not give the clusters' logins to the job",
                 advice,
             )
+        if not _in_task(master) and not connection.password:
+            raise BadInput(
+                f"Connection {connection_id} would send logins to an unprotected Spark cluster",
+                f"the clusters' logins travel to the executors of {master}, and the connection has no password",
+                "Give Spark's master and workers the settings under 'Where Spark runs' in runbooks/performance.md, and"
+                " put the value of their spark.authenticate.secret into the connection's password.",
+            )
+
+    def spark_secret(self, connection_id: str) -> str | None:
+        """Return the secret that all processes of a Spark cluster share; None if Spark runs in the task.
+
+        The secret is the password of the `spark` connection.
+        """
+        connection = BaseHook.get_connection(connection_id)
+        return None if _in_task(_master(connection)) else connection.password
 
     def journal_url(self, connection_id: str) -> str:
         """Return the journal's SQLAlchemy URL: `url` in the connection's extra, else the connection's own URI.
@@ -158,3 +174,12 @@ def _url_of(connection: Connection) -> str:
     if connection.port and f":{connection.port}" not in url:
         url = f"{url}:{connection.port}"
     return url.rstrip("/")
+
+
+def _master(connection: Any) -> str:
+    return f"{connection.conn_type}://{connection.host}" if connection.port else f"{connection.host}"
+
+
+def _in_task(master: str) -> bool:
+    """Whether a master's executor is the driver itself: `local` or `local[...]`."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None

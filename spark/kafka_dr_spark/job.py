@@ -18,6 +18,7 @@ from kafka_dr_spark import session
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.digests import input_digest
+from kafka_dr_spark.contract.private_files import private_folder
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowUnreadable
 
@@ -131,7 +132,7 @@ class JobRun:
         scratch = sinks.scratch_folder(self.output)
         try:
             for folder in folders:
-                (scratch / folder).mkdir()
+                private_folder(scratch / folder)
             spark = session.spark_with_package(self.name)
             self.clock.phase("session")
             yield spark, scratch

@@ -30,10 +30,16 @@ _OF_TASKS = ("loss.task", "translation.task")
 
 
 def start_spark(name: str) -> SparkContext:
-    """Start Spark and return its context; the master is spark-submit's, or ``local[2]`` without spark-submit."""
+    """Start Spark and return its context; the master is spark-submit's, or ``local[2]`` without spark-submit.
+
+    The environment variable KAFKA_DR_SPARK_SECRET holds the secret of a Spark cluster, because a setting of
+    spark-submit would be on its command line.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = SparkConf().setAppName(name).setAll(list(SETTINGS.items()))
+    if secret := os.environ.get("KAFKA_DR_SPARK_SECRET"):
+        settings.set("spark.authenticate.secret", secret)
     # spark-submit's settings are unknown here until Spark has started: a master set now would override spark-submit's.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings.setMaster("local[2]")

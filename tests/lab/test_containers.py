@@ -27,11 +27,12 @@ from lab.clients.service import Service, clients_of
 from lab.containers import compose
 from lab.containers.compose import STACK_FILE, ContainerLab, Stack
 from lab.containers.prepare import main, prepare_folders
-from lab.containers.stack import HOSTS, PUBLISHED, published_ports
+from lab.containers.stack import HOSTS, PUBLISHED, ROOT, published_ports
 from lab.environment.ports import free_ports
 from lab.environment.state import Lab
 from lab.errors import LabError
 from lab.install.jars import PROJECT
+from tests.file_modes import mode_of
 
 SETTINGS = {"DEMO_TOPICS": "demo-orders demo-payments", "DEMO_GROUPS": "demo-billing"}
 
@@ -82,7 +83,8 @@ def test_airflow_and_journal_are_on_postgresql_and_spark_on_its_cluster(lab: Lab
     assert given["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == given["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"] == airflow
     journal = json.loads(given["AIRFLOW_CONN_KAFKA_DR_JOURNAL"])["extra"]["url"]
     assert journal == f"postgresql+psycopg://journal:{passwords['database_journal']}@postgres:5432/journal"
-    assert json.loads(given["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == "spark://spark-master:7077"
+    spark = json.loads(given["AIRFLOW_CONN_SPARK_DEFAULT"])
+    assert (spark["host"], spark["password"]) == ("spark://spark-master:7077", passwords["spark"])
     made = (lab.home / "postgres" / "databases.sql").read_text()
     for name in ("airflow", "journal"):
         assert f"CREATE ROLE {name} LOGIN PASSWORD '{passwords[f'database_{name}']}';" in made
@@ -102,6 +104,29 @@ def test_files_with_secrets_are_private(lab: Lab) -> None:
     for path in lab.root.rglob("*"):
         if path.is_file() and any(secret in path.read_text() for secret in secrets_of(lab)):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_master_and_workers_of_spark_share_the_secret_of_its_connection(lab: Lab) -> None:
+    """Nobody without it joins, and nothing is sent or stored in the clear; the script of both reads this folder."""
+    found = javaproperties.loads((lab.home / "spark" / "conf" / "spark-defaults.conf").read_text())
+    assert found.pop("spark.authenticate.secret") == lab.load().passwords["spark"]
+    assert found.pop("spark.network.crypto.saslFallback") == "false"
+    assert found == dict.fromkeys(
+        ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"), "true"
+    )
+    script = (PROJECT / "lab" / "containers" / "bin" / "spark-process").read_text()
+    assert f"SPARK_CONF_DIR={ROOT / (lab.home / 'spark' / 'conf').relative_to(lab.root)}\n" in script
+
+
+def test_what_the_product_stores_is_private(lab: Lab) -> None:
+    """Also in the volumes of an earlier version, which had open folders and no secret of Spark."""
+    (record := lab.load()).passwords.pop("spark")
+    lab.save(record)
+    for folder in (lab.evidence, lab.archive):
+        folder.chmod(0o755)
+    prepare_folders(lab, SETTINGS)
+    assert [mode_of(folder) for folder in (lab.evidence, lab.archive)] == [0o700, 0o700]
+    assert lab.load().passwords["spark"]
 
 
 def test_a_second_start_keeps_what_the_volumes_hold(lab: Lab) -> None:

@@ -19,13 +19,14 @@ from lab.environment.airflow_settings import (
     own_environment,
     write_environment,
 )
-from lab.environment.bring_up import _cluster_id, _new_record, _open
+from lab.environment.bring_up import _cluster_id, _make_private, _new_record, _open
 from lab.environment.connect import KINDS, connector_config
 from lab.environment.dedicated_mirror_maker import mirror_maker_properties
 from lab.environment.jvm import properties_text
 from lab.environment.state import Lab, write_private
 from lab.environment.topology_file import write_routing, write_topology
 from lab.errors import LabError
+from tests.file_modes import mode_of
 
 
 @pytest.fixture(params=[("identity", False), ("default", False), ("identity", True), ("default", True)], ids=str)
@@ -228,3 +229,17 @@ def test_a_lab_keeps_its_mode(lab: Lab) -> None:
     _open(lab, None, None, airflow=False)
     with pytest.raises(LabError, match="dedicated mode.*first stop and remove the lab with: python -m lab down"):
         _open(lab, None, None, airflow=False, dedicated=not lab.load().dedicated)
+
+
+def test_a_lab_of_an_earlier_version_becomes_private(tmp_path: Path) -> None:
+    """The product refuses open folders; PostgreSQL's user must search a lab's folder of profile production."""
+    for profile, root_mode in (("small", 0o700), ("production", 0o755)):
+        lab = Lab(tmp_path / profile)
+        lab.save(_new_record("identity", "read_uncommitted", profile=profile))
+        lab.journal.touch(0o644)
+        for folder in (lab.root, lab.evidence):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)
+        _make_private(lab)
+        assert [mode_of(folder) for folder in (lab.evidence, lab.archive, lab.root)] == [0o700, 0o700, root_mode]
+    assert mode_of(tmp_path / "small" / "journal.db") == 0o600

@@ -52,6 +52,9 @@ class Connections:
     def check_spark(self, connection_id: str) -> None:
         """Do nothing, because Spark runs in this process."""
 
+    def spark_secret(self, connection_id: str) -> None:
+        """Return no secret, because Spark runs in this process."""
+
     def kafka(self, connection_id: str) -> dict[str, str]:
         """Return a cluster's configuration, which names the connection."""
         return {"bootstrap.servers": connection_id}

@@ -83,6 +83,9 @@ class LabConnections(Connections):
         """Do nothing: the lab's Spark runs in the task, and no login is on its command line."""
         assert self._known[connection_id]["host"].startswith("local")
 
+    def spark_secret(self, connection_id: str) -> None:
+        """Return no secret, because Spark runs in the task."""
+
     def journal_url(self, connection_id: str) -> str:
         """Return the journal's URL."""
         return self._known[connection_id]["extra"]["url"]

@@ -13,6 +13,7 @@ from kafka_dr.domain.evidence.evidence import LossSince, evidence_of
 from kafka_dr.domain.evidence.summary import summarise_evidence
 from kafka_dr.errors import BadInput, Contradiction
 from kafka_dr.hooks.journal.tables import JournalEntry
+from kafka_dr.hooks.private_files import private_file, private_folder
 from kafka_dr.pages import render_page
 from kafka_dr.procedure.entries import (
     ClosingBegun,
@@ -165,9 +166,9 @@ def evidence_text(evidence: dict[str, Any]) -> str:
 
 def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
     """Write evidence.json and evidence.html to `folder`, each to a temporary file that is then renamed."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     for name, text in (("evidence.json", evidence_text(evidence)), ("evidence.html", evidence_page(evidence))):
-        aside = folder / f".{name}.{uuid.uuid4().hex}.writing"
+        aside = private_file(folder / f".{name}.{uuid.uuid4().hex}.writing")
         aside.write_text(text, encoding="utf-8")
         aside.replace(folder / name)
 

@@ -19,9 +19,18 @@ from airflow.sdk.exceptions import AirflowException
 from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.domain.mirror_maker.naming import LONGEST_TOPIC, topic_problem
 from kafka_dr.errors import Contradiction, SparkFailed
+from kafka_dr.hooks.private_files import private_file, private_folder
 from kafka_dr.procedure.run import Run
 
 _INPUT_SECONDS = 300.0
+#: Settings on a Spark cluster, as the clusters' logins travel in tasks; the secret is in the job's environment. Without
+#: the third setting, a connection whose first exchange is disturbed would go on unencrypted.
+_PROTECTED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.saslFallback": "false",
+    "spark.io.encryption.enabled": "true",
+}
 #: Name of the file on which the job ends, because no input will come.
 _FAILED = "failed"
 
@@ -43,7 +52,8 @@ def run_spark_job(
     input_folder, output_folder = (
         procedure.artifacts.folder / f"{job}-{procedure.lease.epoch}{part}" for part in (".input", "")
     )
-    input_folder.mkdir(parents=True)
+    private_folder(input_folder.parent)
+    input_folder.mkdir(mode=0o700)
     with run_concurrently() as start:
         inputs = start(_write_input, input_folder, write)
         try:
@@ -64,7 +74,7 @@ def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
     """
     _refuse_illegal_topics(frame)
     texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
-    (frame if len(frame) else frame.astype(texts)).to_parquet(folder / f"{name}.parquet", index=False)
+    (frame if len(frame) else frame.astype(texts)).to_parquet(private_file(folder / f"{name}.parquet"), index=False)
 
 
 def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
@@ -93,11 +103,11 @@ def contract_frame(frame: pd.DataFrame, *never_null: str) -> pd.DataFrame:
 def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
     """Write a job's input, job.json last; if writing fails, create the file `failed`, on which the job ends."""
     try:
-        (folder / "writing").write_text(json.dumps(write(folder)), encoding="utf-8")
+        private_file(folder / "writing").write_text(json.dumps(write(folder)), encoding="utf-8")
         (folder / "writing").replace(folder / "job.json")
     except BaseException:
         with suppress(OSError):
-            (folder / _FAILED).touch()
+            private_file(folder / _FAILED)
         raise
 
 
@@ -117,6 +127,9 @@ def submit_job(
         )
         for cluster_role, alias in (("SOURCE", procedure.request.source), ("TARGET", procedure.request.target))
     }
+    spark_secret = procedure.systems.connections.spark_secret(procedure.topology.spark.connection)
+    if spark_secret:
+        secrets["KAFKA_DR_SPARK_SECRET"] = spark_secret
     submission = SparkSubmitOperator(  # noqa: AIR001 (run by the step, no task of a DAG)
         task_id="spark_submit",
         application=str(home / "jobs" / f"{job}.py"),
@@ -131,7 +144,7 @@ def submit_job(
         conn_id=procedure.topology.spark.connection,
         env_vars=secrets,
         name=f"{job} {procedure.id}",
-        conf={"spark.ui.enabled": "false"},
+        conf={"spark.ui.enabled": "false"} | (_PROTECTED if spark_secret else {}),
     )
     limit = procedure.request.deadlines.spark_seconds
     try:

@@ -51,6 +51,7 @@ from kafka_dr.domain.manual.script import shell_script
 from kafka_dr.domain.readiness.plan import plan_markdown
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.private_files import private_file, private_folder
 from kafka_dr.procedure.binding import bound_to
 from kafka_dr.procedure.entries import OffsetsTranslated
 from kafka_dr.procedure.find import procedure_holding
@@ -151,7 +152,7 @@ def _planning_step(procedure: Run) -> Step:
 def write_commands(procedure: Run, folder: Path) -> str:
     """Write `to_go_on.sh`, `to_return.sh` and the files that these scripts read to a folder; return what to print."""
     hand = hand_of(procedure)
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     title = f"{procedure.id}: {procedure.request.source} -> {procedure.request.target}"
     texts = {
         **_files(procedure, hand),
@@ -159,7 +160,7 @@ def write_commands(procedure: Run, folder: Path) -> str:
         "to_return.sh": shell_script(f"{title}: RETURN TO THE SOURCE", rollback_commands(hand)),
     }
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        private_file(folder / name).write_text(text, encoding="utf-8")
     written = (
         f"# Written to {folder}: {', '.join(sorted(texts))}\n# Put source.properties and target.properties (an"
         " administrator's login, for Kafka's tools) into this folder, and set CONNECT_USER=name:password for curl;"

@@ -23,12 +23,13 @@ from typing import Any, cast
 from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Flow, Recorder, Topology
 from kafka_dr.errors import SwitchbackError
-from kafka_dr.hooks.archive import Archive
+from kafka_dr.hooks.archive import Archive, local_folder
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.http_tls import HttpTls
+from kafka_dr.hooks.private_files import refuse_open
 from kafka_dr.recorder.clients import Access, FlowBack
 from kafka_dr.recorder.loop import Recording
 from kafka_dr.recorder.mirror_topics import read_so_far
@@ -85,7 +86,14 @@ def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], e
     Args:
         settings: the parsed JSON of standard input, as the module's docstring describes it.
         ended: the recorder ends when this event is set.
+
+    Raises:
+        NotReady: other users may read the archive's folder.
     """
+    # `recorder` is never None here: the DAG that starts this process refuses a topology without it.
+    name, recorder = f"{flow.source}->{flow.target}", cast("Recorder", topology.recorder)
+    if folder := local_folder(recorder.archive):
+        refuse_open([folder])
     source, target = (settings["clusters"][alias] for alias in (flow.source, flow.target))
     access = Access(
         KafkaCluster(flow.source, source),
@@ -95,8 +103,6 @@ def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], e
         _connectors(topology, flow, settings["workers"]),
         _flow_back(topology, flow, settings["workers"]),
     )
-    # `recorder` is never None here: the DAG that starts this process refuses a topology without it.
-    name, recorder = f"{flow.source}->{flow.target}", cast("Recorder", topology.recorder)
     archive = Archive(recorder.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
     sampler = Looker(flow, topology.names, access, recorder.interval_seconds, lambda: read_so_far(archive))
     return Recording(

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -24,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_dr.errors import ArchiveUnavailable
+from kafka_dr.hooks.private_files import private_file, private_folder
 
 _MADE_FROM = b"switchback.made_from"
 _TEMPORARY_PREFIX = ".writing-"
@@ -228,8 +230,8 @@ class Archive:
             if not self._is_local:
                 self._fs.pipe_file(path, sink.getvalue())
                 return
-            self._fs.makedirs(folder, exist_ok=True)
-            self._fs.pipe_file(temporary_path, sink.getvalue())
+            private_folder(Path(folder))
+            self._fs.pipe_file(str(private_file(Path(temporary_path))), sink.getvalue())
             self._fs.mv(temporary_path, path)
 
     def _get(self, name: str, columns: list[str] | None = None) -> pa.Table:
@@ -254,6 +256,12 @@ class Archive:
                 " `recorder` in the topology, that this file system or bucket has room, and that it accepts the"
                 " credentials of its Airflow connection.",
             ) from error
+
+
+def local_folder(uri: str) -> Path | None:
+    """Return the folder in which an archive on a file system is; None for an object store."""
+    is_local = fsspec.utils.get_protocol(uri) in ("file", "local")
+    return Path(fsspec.core.strip_protocol(uri)) if is_local else None
 
 
 def _protocols(fs: Any) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.errors import Contradiction
+from kafka_dr.hooks.private_files import private_file, private_folder
 from kafka_dr.procedure.entries import Receipt
 
 
@@ -32,9 +33,9 @@ class Artifacts:
 
         The file's name contains a digest of its content, so no other process replaces the file by a different file.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         # Several threads, and processes on several machines, may write the same frame at once.
-        temporary = self.folder / f".{name}.{uuid.uuid4().hex}.writing"
+        temporary = private_file(self.folder / f".{name}.{uuid.uuid4().hex}.writing")
         frame.to_parquet(temporary, index=False)
         digest = _sha256(temporary)
         path = temporary.replace(self.folder / f"{name}-{digest[:12]}.parquet")

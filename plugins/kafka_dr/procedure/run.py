@@ -13,8 +13,10 @@ from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.errors import Contradiction
+from kafka_dr.hooks.archive import local_folder
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.private_files import refuse_open
 from kafka_dr.hooks.site.stop import StopHook
 from kafka_dr.procedure.anchors import JournalAnchors
 from kafka_dr.procedure.approvals import Approvals
@@ -177,6 +179,16 @@ class Run:
                 "Compare the journal's database with a backup and restore missing entries, then start a new run.",
             )
         return other
+
+    def refuse_open_files(self) -> None:
+        """Refuse if other users may read or change the evidence, a journal on SQLite or an archive in a folder.
+
+        Raises:
+            NotReady: names each such folder and file.
+        """
+        recorder = self.topology.recorder
+        archive = local_folder(recorder.archive) if recorder else None
+        refuse_open([Path(self.topology.evidence), *([archive] if archive else []), *self.journal.files])
 
     def now(self) -> str:
         """Return the current time, ISO 8601 UTC."""

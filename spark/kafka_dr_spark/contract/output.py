@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_dr_spark.contract.digests import translation_digest
+from kafka_dr_spark.contract.private_files import private_file, private_folder
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema, check_fields
 from kafka_dr_spark.contract.task_rows import unpack_table
 from kafka_dr_spark.translation.task import REPORT, ROW
@@ -51,9 +52,7 @@ def is_done(output: Path, input_digest: str) -> bool:
 def scratch_folder(output: Path) -> Path:
     """Create an empty folder beside the output and return its path; `publish_output` renames the folder later."""
     folder = output.with_name(f"{output.name}.writing-{uuid.uuid4()}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir()
-    return folder
+    return private_folder(folder)
 
 
 def write_rows(finished: Iterable[bytes], folder: Path) -> list[dict[str, Any]]:
@@ -66,7 +65,7 @@ def write_rows(finished: Iterable[bytes], folder: Path) -> list[dict[str, Any]]:
         folder: scratch folder, which becomes the output folder.
     """
     reports: list[dict[str, Any]] = []
-    with pq.ParquetWriter(folder / "translation.parquet", arrow_schema("translation")) as file:
+    with pq.ParquetWriter(private_file(folder / "translation.parquet"), arrow_schema("translation")) as file:
         for table in map(unpack_table, finished):
             file.write_table(table.filter(pc.equal(table["kind"], ROW)).drop_columns("kind"))
             reports += _reports(table.filter(pc.equal(table["kind"], REPORT)))
@@ -95,7 +94,8 @@ def publish_output(folder: Path, output: Path, summary: dict[str, Any], shape: s
         AlreadyThere: another process has meanwhile made the output from another input.
     """
     check_fields(shape, summary)
-    (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(summary, indent=1, ensure_ascii=False) + "\n"
+    private_file(folder / "summary.json").write_text(text, encoding="utf-8")
     try:
         folder.rename(output)
     except OSError:

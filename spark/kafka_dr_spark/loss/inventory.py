@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from kafka_dr_spark.contract.digests import rows_digest
+from kafka_dr_spark.contract.private_files import private_file
 from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import unpack_table
 from kafka_dr_spark.translation.case import SOURCE, TARGET
@@ -54,10 +55,10 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
     )
     loss = rows.filter(rows["losing"]).select(column_names("loss"))
     ahead = positions_ahead(loss, given)
-    pq.write_table(loss, folder / "loss.parquet")
+    pq.write_table(loss, private_file(folder / "loss.parquet"))
     rereads = rereads_by_group(rows)
-    pq.write_table(ahead, folder / "ahead.parquet")
-    pq.write_table(rereads, folder / "rereads.parquet")
+    pq.write_table(ahead, private_file(folder / "ahead.parquet"))
+    pq.write_table(rereads, private_file(folder / "rereads.parquet"))
     read = {side: pc.sum(rows[f"read_{side}"]).as_py() or 0 for side in (SOURCE, TARGET)}
     return Inventory(loss, ahead, rereads, read, pc.sum(pc.is_null(rows["sampled_at"])).as_py() or 0)
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from kafka_dr_spark.contract.columns import Ints, Mask
+from kafka_dr_spark.contract.private_files import private_file
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema
 from kafka_dr_spark.reading.fingerprints import Headers
 from kafka_dr_spark.reading.windows import (
@@ -74,7 +75,11 @@ class FileWindow(OpenWindow):
         self._times: list[int] = []
         # Only the topic gets a dictionary, because all other columns differ from record to record.
         self._file = pq.ParquetWriter(
-            path, SCHEMA, compression=COMPRESSION, use_dictionary=["topic"], write_statistics=["offset", "timestamp"]
+            private_file(path),
+            SCHEMA,
+            compression=COMPRESSION,
+            use_dictionary=["topic"],
+            write_statistics=["offset", "timestamp"],
         )
 
     @property
@@ -311,7 +316,7 @@ def _write_uncommitted(states: pa.Table | None, path: Path) -> dict[str, Any]:
     counts = {state: row_states.count(state) for state in ("aborted", "undecided")}
     if states is None:
         return counts
-    pq.write_table(states, path, compression="zstd")
+    pq.write_table(states, private_file(path), compression="zstd")
     return {**counts, "uncommitted_sha256": sha256_of(path)}
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_dr_spark.contract.digests import rows_digest
+from kafka_dr_spark.contract.private_files import private_file
 from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import Key, Kinds, no_rows, pack_table, split_by_partition, unpack_table
 from kafka_dr_spark.logs.bounds import SourceBounds
@@ -212,7 +213,7 @@ def write_findings(made: Iterable[bytes], folder: Path) -> pa.Table:
     rows = pa.concat_tables([unpack_table(packed) for packed in made]).sort_by(
         [("topic", "ascending"), ("partition", "ascending")]
     )
-    pq.write_table(rows.select(column_names(_SUMMARY)), folder / f"{_SUMMARY}.parquet")
+    pq.write_table(rows.select(column_names(_SUMMARY)), private_file(folder / f"{_SUMMARY}.parquet"))
     return rows
 
 

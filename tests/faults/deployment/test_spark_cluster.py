@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from kafka_dr.actions import spark_jobs
 
 from lab.environment.spark_cluster import master_url
 from lab.environment.state import Lab
@@ -16,6 +17,7 @@ from lab.rehearsal.planned import rehearsal_under_load
 from tests.benchmarks import anti_join
 from tests.benchmarks.clusters import Clusters
 from tests.benchmarks.passes.contestants import JOBS, Job
+from tests.file_modes import PRIVATE, modes_in
 from tests.support.rehearsals import SEED, concluded_without_findings
 
 FIND = "find_stranded_records"
@@ -51,25 +53,27 @@ def test_stranded_records_are_found_alike_on_two_workers_and_in_the_driver(
     outputs = {path: path.read_text() for path in (lab.home / "spark").glob("*/app-*/*/std*")}
     assert {path.relative_to(lab.home / "spark").parts[0] for path in outputs} == {"spark-worker-0", "spark-worker-1"}
     assert any("Finished task" in text for text in outputs.values())
+    assert modes_in(tmp_path / "cluster") == PRIVATE
 
 
 def found_on(site: Clusters, given: Path, output: Path, master: str) -> dict[str, Any]:
     """What the job finds on one master: its figures, but for the seconds, and the offsets and values in its files."""
+    in_driver = master.startswith("local")
+    settings = {"spark.ui.enabled": "false"} | ({} if in_driver else spark_jobs._PROTECTED)
+    secret = {} if in_driver else {"KAFKA_DR_SPARK_SECRET": site.lab.load().passwords["spark"]}
     line = [
         "spark-submit",
         "--master",
         master,
-        "--conf",
-        "spark.ui.enabled=false",
+        *(f"--conf={name}={value}" for name, value in settings.items()),
         str(JOBS / f"{FIND}.py"),
         "--input",
         str(given),
         "--output",
         str(output),
     ]
-    done = subprocess.run(
-        line, env=Job(site, given, FIND).environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    environment = Job(site, given, FIND).environment | secret
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
     summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
     files = {

@@ -167,7 +167,8 @@ def bring_back_journal(lab: Lab, folder: Path) -> None:
     """Restore the copied journal and evidence; no process may have these files open."""
     for path in lab.journal.parent.glob(lab.journal.name + "*"):
         path.unlink()
-    shutil.copy(folder / "journal.db", lab.journal)
+    lab.journal.touch(0o600)
+    shutil.copyfile(folder / "journal.db", lab.journal)
     shutil.rmtree(lab.evidence)
     shutil.copytree(folder / "evidence", lab.evidence)
 

@@ -49,14 +49,40 @@ def test_a_driver_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     "connection",
     [
         {"host": "local[*]"},
-        {"host": "spark://m", "port": 7077},
-        {"host": "m", "port": 7077, "extra": {"deploy-mode": "client"}},
+        {"host": "local"},
+        {"host": "spark://m", "port": 7077, "password": "shared"},
+        {"host": "spark://m:7077", "password": "shared"},
+        {"host": "m", "port": 7077, "password": "shared", "extra": {"deploy-mode": "client"}},
     ],
 )
 def test_spark_here_and_standalone_clusters_are_taken(connection: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their logins travel in the process's environment."""
+    """Their logins travel in the process's environment; a cluster's secret is the connection's password."""
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({"conn_type": "spark", **connection}))
     Connections().check_spark("spark_x")
+    assert Connections().spark_secret("spark_x") == connection.get("password")
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        {"host": "spark://m", "port": 7077},
+        {"host": "spark://m:7077,n:7077"},
+        {"host": "m", "port": 7077, "password": ""},
+        {"host": "local-cluster[2,1,1024]"},
+        {"port": 7077},
+    ],
+)
+def test_a_cluster_without_a_secret_is_refused(connection: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its executors would get logins over connections that nobody proves and nobody encrypts."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({"conn_type": "spark", **connection}))
+    with pytest.raises(BadInput, match="spark_x would send logins to an unprotected Spark cluster"):
+        Connections().check_spark("spark_x")
+
+
+def test_the_password_of_spark_in_the_task_is_no_secret_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no cluster that would share it."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({"conn_type": "spark", "host": "local[*]", "password": "x"}))
+    assert Connections().spark_secret("spark_x") is None
 
 
 @pytest.mark.parametrize(

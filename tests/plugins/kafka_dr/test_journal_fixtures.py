@@ -53,6 +53,7 @@ class Fixture:
         (folder / "evidence").mkdir()
         if (FIXTURES / name / "kept").exists():
             shutil.copytree(FIXTURES / name / "kept", folder / "evidence", dirs_exist_ok=True)
+        (folder / "evidence").chmod(0o700)
         self.url = f"sqlite:///{folder}/journal.db"
         (folder / "topology.yaml").write_text(yaml.safe_dump(topology()))
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from kafka_dr_spark.contract.schemas import arrow_schema, check_columns, check_fields, check_values
 
+from tests.file_modes import PRIVATE, modes_in, umask
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
 from tests.support.spark_jobs import run_here, run_plain, submit
 
@@ -43,8 +44,10 @@ def given(folder: Path, **job: object) -> Path:
 def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
     """Loss, groups ahead, records and figures; a second run does nothing."""
     folder, output = given(tmp_path / "in", source_final=True), tmp_path / "out"
-    done = submit(JOB, folder, output, *clusters)
+    with umask(0):
+        done = submit(JOB, folder, output, *clusters)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+    assert modes_in(output) == PRIVATE
     loss, summary = (
         pq.read_table(output / "loss.parquet"),
         check_fields("loss_summary", json.loads((output / "summary.json").read_text())),

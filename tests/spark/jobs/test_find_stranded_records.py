@@ -12,6 +12,7 @@ from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract.digests import rows_digest
 from kafka_dr_spark.contract.schemas import arrow_schema, check_columns, check_fields, check_values
 
+from tests.file_modes import PRIVATE, modes_in, umask
 from tests.spark.mock_clusters import MockCluster, bounds_row, returned_row, write_input
 from tests.support.spark_jobs import run_plain, submit
 
@@ -55,8 +56,10 @@ def test_what_was_left_comes_from_its_file(tmp_path: Path) -> None:
 def test_round_trip(tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
     """Rows, figures and records; a second run does nothing."""
     folder, output = given(tmp_path / "in"), tmp_path / "out"
-    done = submit(JOB, folder, output, *clusters)
+    with umask(0):
+        done = submit(JOB, folder, output, *clusters)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+    assert modes_in(output) == PRIVATE
     rows, summary = (
         pq.read_table(output / "stranded_summary.parquet"),
         check_fields("stranded_figures", json.loads((output / "summary.json").read_text())),

@@ -13,6 +13,7 @@ from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract.digests import input_digest, partition_digest, translation_digest
 from kafka_dr_spark.contract.schemas import check_columns, check_fields, check_values, column_names
 
+from tests.file_modes import PRIVATE, modes_in, umask
 from tests.spark.mock_clusters import MockCluster, bounds_row, write_input
 from tests.support.spark_jobs import run_here, run_plain, submit
 
@@ -48,8 +49,10 @@ def folder(tmp_path: Path) -> Path:
 def test_round_trip(folder: Path, tmp_path: Path, clusters: tuple[MockCluster, MockCluster]) -> None:
     """Every position gets its exact place, and the files keep the contract."""
     output = tmp_path / "out"
-    done = submit(JOB, folder, output, *clusters)
+    with umask(0):
+        done = submit(JOB, folder, output, *clusters)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+    assert modes_in(output) == PRIVATE
     assert "INFO positions: 11 on 3 partitions; records to read at most: 2066" in done.stdout
     table = pq.read_table(output / "translation.parquet")
     summary = check_fields("summary", json.loads((output / "summary.json").read_text()))

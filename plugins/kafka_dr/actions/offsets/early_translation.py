@@ -22,6 +22,7 @@ from kafka_dr.actions.scope.plan_scope import boundary_of
 from kafka_dr.actions.scope.position_frames import with_partition_column
 from kafka_dr.actions.spark_jobs import contract_frame, write_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.hooks.private_files import private_file, private_folder
 from kafka_dr.procedure.entries import DataLossAssessed, EarlyTranslation, MissingRange
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import PARTITION
@@ -52,10 +53,11 @@ def write_ahead(
     """
     if not 0 < len(positions) <= MOST_POSITIONS:
         return
-    folder = assessment / Step.TRANSLATE_OFFSETS
-    folder.mkdir()
+    folder = private_folder(assessment / Step.TRANSLATE_OFFSETS)
     job = write_translation(procedure, folder, positions, floors, syncs, pairs, bounds_as_assessed(bounds), flowed_back)
-    (folder / "job.json").write_text(json.dumps(job | {"deadline_seconds": _MOST_READ_SECONDS}), encoding="utf-8")
+    private_file(folder / "job.json").write_text(
+        json.dumps(job | {"deadline_seconds": _MOST_READ_SECONDS}), encoding="utf-8"
+    )
 
 
 def write_translation(

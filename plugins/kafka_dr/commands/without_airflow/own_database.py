@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput
+from kafka_dr.hooks.private_files import private_folder, refuse_open
 
 USERS = "users.json"
 CONNECTIONS = "connections"
@@ -23,6 +24,7 @@ def own_database_environment(folder: Path) -> dict[str, str]:
 
     Raises:
         BadInput: a file cannot be read as a JSON object, or users other than the file's owner may read the file.
+        NotReady: users other than the folder's owner may read, write or search the folder.
     """
     folder = folder.absolute()
     database = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db"}
@@ -39,8 +41,9 @@ def folder_environment(folder: Path) -> dict[str, str]:
 
     Raises:
         BadInput: a file cannot be read as a JSON object, or users other than the file's owner may read the file.
+        NotReady: users other than the folder's owner may read, write or search the folder.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    refuse_open([private_folder(folder)])
     environment: dict[str, str] = {}
     for file in sorted((folder / CONNECTIONS).glob("*.json")):
         environment |= {f"AIRFLOW_CONN_{name.upper()}": json.dumps(stored) for name, stored in _private(file).items()}

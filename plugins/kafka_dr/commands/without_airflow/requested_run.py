@@ -19,6 +19,7 @@ from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, Refusal
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
+from kafka_dr.hooks.private_files import private_file
 from kafka_dr.procedure.entries import LeaseTaken, ProcedureOpened, facts_of, newest_fact
 from kafka_dr.procedure.run import Identity
 from kafka_dr.procedures import PROCEDURES
@@ -179,7 +180,7 @@ def read_run(folder: Path) -> tuple[RequestedRun, list[str]]:
 
 def write_run(folder: Path, run: RequestedRun, after_gates: list[str]) -> None:
     """Write run.json, atomically: the run in the folder's database, and its tasks to clear after its gates."""
-    part = folder / f"{_FILE}.part"
+    part = private_file(folder / f"{_FILE}.part")
     part.write_text(json.dumps({"run": asdict(run), "after_gates": after_gates}))
     part.rename(folder / _FILE)
 

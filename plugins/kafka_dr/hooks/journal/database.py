@@ -9,7 +9,8 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, MetaData, Row, create_engine, event, inspect
@@ -19,6 +20,7 @@ from sqlalchemy.pool import NullPool
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from kafka_dr.errors import BadInput, SystemUnavailable
+from kafka_dr.hooks.private_files import private_file
 from kafka_dr.hooks.redaction import one_line
 
 _T = TypeVar("_T")
@@ -64,7 +66,13 @@ def open_database(url: str, lock_seconds: float) -> Database:
 
 
 class Database:
-    """The common part of SQLite and PostgreSQL; connections are never reused, as forked tasks must not share any."""
+    """The common part of SQLite and PostgreSQL; connections are never reused, as forked tasks must not share any.
+
+    Attributes:
+        files: the database's folder and files on this machine; () for a server and for a database in memory.
+    """
+
+    files: tuple[Path, ...] = ()
 
     def __init__(self, url: URL, lock_seconds: float, **options: Any) -> None:
         """Create the SQLAlchemy engine; no connection is opened yet.
@@ -137,6 +145,13 @@ class SqliteDatabase(Database):
 
     def __init__(self, url: URL, lock_seconds: float) -> None:
         super().__init__(url, lock_seconds, connect_args={"timeout": lock_seconds})
+        if file := _file_of(url):
+            # SQLite's further files: the write-ahead log, its index, and a journal while the mode is changed.
+            self.files = (file.parent, file, *(Path(f"{file}-{suffix}") for suffix in ("wal", "shm", "journal")))
+            if not file.exists():
+                # SQLite gives its further files the mode of this one. If the folder is missing, SQLite reports that.
+                with suppress(OSError):
+                    private_file(file)
         event.listen(self.engine, "connect", _prepare_sqlite)
         event.listen(self.engine, "begin", _begin_sqlite)
 
@@ -167,6 +182,12 @@ class SqliteDatabase(Database):
             reraise=True,
         )
         return attempts(work)
+
+
+def _file_of(url: URL) -> Path | None:
+    """Return the file of a SQLite database; None if the database is in memory."""
+    name = (url.database or "").removeprefix("file:")
+    return Path(name).absolute() if name and ":memory:" not in name else None
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
@@ -68,6 +69,11 @@ class Journal:
 
     def __repr__(self) -> str:
         return f"Journal({self._database.name!r})"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Folder and files of a journal on SQLite, of which some may be missing; () for PostgreSQL."""
+        return self._database.files
 
     def append(self, procedure_id: str, step: str, kind: str, epoch: int, payload: Any) -> JournalEntry:
         """Add one journal entry and return this entry; on return the entry is on disk.

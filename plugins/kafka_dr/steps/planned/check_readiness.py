@@ -29,6 +29,7 @@ class CheckReadiness(ProcedureStep):
 
     def act(self, procedure: Run, context: Any) -> ReadinessChecked:
         """Observe both clusters, run the checks; record topic ids, by which a later run detects recreated topics."""
+        procedure.refuse_open_files()
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
         with run_concurrently() as start:
             canary = start(copy_canary, procedure, self.task_id)

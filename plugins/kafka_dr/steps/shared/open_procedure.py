@@ -33,6 +33,7 @@ class OpenProcedure(ProcedureStep):
                     "the journal records that the run was closed",
                     "Start a new run; clearing tasks of an ended run moves no client.",
                 )
+            procedure.refuse_open_files()
             # Before the lease, because a connection may be missing or a cluster may take seconds to answer.
             binding = bind_run(procedure)
             epoch = _take_lease(procedure)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
+from kafka_dr.actions import spark_jobs
 from kafka_dr.actions.spark_jobs import write_frame
 from kafka_dr.errors import Contradiction
 
@@ -24,3 +27,25 @@ def test_legal_topics_are_written(tmp_path: Path) -> None:
     """A partition without a topic on the target has none."""
     write_frame(tmp_path, "bounds", pd.DataFrame({"topic": ["a-.B_9", "x"], "target_topic": ["a" * 249, None]}))
     assert pd.read_parquet(tmp_path / "bounds.parquet")["topic"].tolist() == ["a-.B_9", "x"]
+
+
+@pytest.mark.parametrize("secret", [None, "shared-by-the-cluster"])
+def test_a_spark_cluster_gets_its_secret_by_environment_alone(
+    secret: str | None, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings stand on the command line, the secret does not; Spark in the task needs neither."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(bench.connections, "spark_secret", lambda _: secret, raising=False)
+    monkeypatch.setattr(
+        spark_jobs,
+        "SparkSubmitOperator",
+        lambda **given: asked.append(given) or SimpleNamespace(execute=lambda _: None),
+    )
+    spark_jobs.submit_job(bench.opened(), {}, "translate_offsets", Path("in"), Path("out"), "")
+    (given,) = asked
+    environment, settings = given.pop("env_vars"), given["conf"]
+    assert environment.get("KAFKA_DR_SPARK_SECRET") == secret
+    assert str(secret) not in str(given) or secret is None
+    protected = {"spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"}
+    assert {name for name, value in settings.items() if value == "true"} == (protected if secret else set())
+    assert settings.get("spark.network.crypto.saslFallback") == ("false" if secret else None)

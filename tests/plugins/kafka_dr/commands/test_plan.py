@@ -21,6 +21,7 @@ from kafka_dr.steps.planned.commit_groups import CommitGroups
 from kafka_dr.steps.shared.redirect_clients import RedirectClients
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.file_modes import PRIVATE, modes_in, umask
 from tests.support.bench import FENCE, ORDERS, TARGET_FENCE
 from tests.support.facts import figures_of, tell
 
@@ -99,9 +100,10 @@ def test_commands_after_the_fence(bench: Any, run: Any, tmp_path: Path) -> None:
 def test_commands_before_the_opening(bench: Any, run: Any, tmp_path: Path) -> None:
     """Seeds are one below the boundary, the target's denials are the plan's, the routing record is the target's."""
     bench.stopped()
-    code, _ = run(ID, "--commands", "--out", str(tmp_path / "out"))
+    with umask(0):
+        code, _ = run(ID, "--commands", "--out", str(tmp_path / "out"))
     out = tmp_path / "out"
-    assert code == 0
+    assert code == 0 and modes_in(out) == PRIVATE
     assert json.loads((out / "reverse_offsets.json").read_text())["offsets"] == [
         {"partition": {"cluster": "standby", "partition": 0, "topic": "orders"}, "offset": {"offset": 9}}
     ]
