@@ -103,7 +103,11 @@ class Connections:
                 "with deploy mode cluster, spark-submit does not give the clusters' logins to the job",
                 advice,
             )
-        if not _in_task(master) and not connection.password:
+        if _in_task(master):
+            return
+        # Who may edit connections in Airflow could otherwise send the logins to a cluster of their own.
+        stored_outside_airflow(connection_id)
+        if not connection.password:
             raise BadInput(
                 f"Connection {connection_id} would send logins to an unprotected Spark cluster",
                 f"the clusters' logins travel to the executors of {master}, and the connection has no password",

@@ -140,6 +140,15 @@ def test_the_database_chooses_neither_the_api_nor_the_journal(backend: str, monk
     assert Connections().api_login("api_x") == ("http://airflow:8080", "switchback", "p")
 
 
+def test_the_database_chooses_no_spark_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clusters' logins travel to its executors."""
+    database_under(monkeypatch, "MetastoreBackend")
+    edited = Connection(conn_id="spark_x", conn_type="spark", host="spark://evil", port=7077, password="pw")
+    monkeypatch.setattr("kafka_dr.connections.BaseHook.get_connection", lambda _: edited)
+    with pytest.raises(BadInput, match="spark_x is neither in the environment nor in a secrets backend"):
+        Connections().check_spark("spark_x")
+
+
 def test_a_secrets_backend_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other backends than those of Airflow's own database are the site's."""
     database_under(monkeypatch, "VaultBackend")
