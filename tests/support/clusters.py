@@ -55,6 +55,12 @@ class Cluster:
         self.producers: dict[TopicPartition, list[Producer]] | KafkaUnavailable = {}
         self.every_broker = SimpleNamespace(producers=self._listed_producers)
 
+    def cluster_id(self, timeout: float = 0) -> str:
+        """Return the cluster's id; a cluster that is away raises."""
+        if isinstance(self.away, KafkaUnavailable):
+            raise self.away
+        return f"id-of-{self.alias}"
+
     def _listed_producers(self, leaders: dict[TopicPartition, int]) -> dict[TopicPartition, list[Producer]]:
         if isinstance(self.producers, KafkaUnavailable):
             raise self.producers

@@ -15,6 +15,7 @@ from typing import Any
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.fencing.guarded_move import contested_text
 from kafka_dr.domain.loss.loss import loss_of
+from kafka_dr.domain.loss.loss_plan import UNSIGNED_SAMPLES
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.procedure.entries import (
     ConsumersDrained,
@@ -202,9 +203,9 @@ def evidence_of(
     translated, stranded = newest_fact(states, OffsetsTranslated), newest_fact(states, StrandedRecordsFound)
     inventory = newest_fact(lines, DataLossAssessed)
     lost = since.rows if since else inventory.planned.loss if inventory else ()
-    missing = loss_of(translated.holes, translated.cut) if translated else []
     failing, why = reason_for(outcome, steps, aborted)
     evidence = {
+        "warnings": _warnings(inventory),
         "procedure_id": procedure_id,
         **request,
         "outcome": outcome.value,
@@ -224,7 +225,7 @@ def evidence_of(
         "cut_off": bounds["cut_off"],
         "boundary": bounds["boundary"],
         **_exactness(translated),
-        "loss": [*map(dict, lost), *missing],
+        "loss": [*map(dict, lost), *(loss_of(translated.holes, translated.cut) if translated else [])],
         "loss_grown": list(since.grown) if since else [],
         "positions": translated.translation.file if translated else None,
         "stranded": (assessed and assessed.stranded) or (stranded and stranded.export.folder) or None,
@@ -239,6 +240,11 @@ def evidence_of(
         "previous_digest": previous_digest,
     }
     return {**evidence, "digest": digest_of(evidence)}
+
+
+def _warnings(inventory: DataLossAssessed | None) -> list[str]:
+    """Return why claims of the evidence may be wrong, as sentences, which a page shows first."""
+    return [UNSIGNED_SAMPLES] if inventory and inventory.rests_on_unsigned_samples else []
 
 
 def _exactness(translated: OffsetsTranslated | None) -> dict[str, Any]:
