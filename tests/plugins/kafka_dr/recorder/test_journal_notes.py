@@ -12,7 +12,7 @@ from kafka_dr.errors import SystemUnavailable
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.recorder.journal_notes import JournalNotes, name_in_journal
 
-from tests.support.signed_recorder import FLOW
+from tests.plugins.kafka_dr.recorder.signed_recorder import FLOW
 
 NAME = name_in_journal(FLOW)
 

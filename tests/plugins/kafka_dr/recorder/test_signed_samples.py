@@ -20,8 +20,8 @@ from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.loop import SAMPLES
 from kafka_dr.recorder.sample_proof import rows_digest, with_proof
 
+from tests.plugins.kafka_dr.recorder.signed_recorder import BEGIN, FLOW, SignedRecorder, copied, read, rewritten
 from tests.support.examples import examples
-from tests.support.signed_recorder import BEGIN, FLOW, SignedRecorder, copied, read, rewritten
 
 LATER = BEGIN + timedelta(hours=2)
 

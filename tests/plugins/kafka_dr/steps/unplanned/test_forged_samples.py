@@ -24,10 +24,10 @@ from kafka_dr.steps.unplanned.assess_data_loss import AssessDataLoss
 from kafka_dr.steps.unplanned.translate_offsets import TranslateWithoutSource
 from kafka_dr.vocabulary import Step
 
+from tests.plugins.kafka_dr.recorder.signed_recorder import FLOW, IDS, SignedRecorder, copied
 from tests.support.facts import asked_by, figures_of
 from tests.support.given_up_source import STOP, T0, TRANSLATE, execute
 from tests.support.lost_source import Recorder, held, seen
-from tests.support.signed_recorder import FLOW, IDS, SignedRecorder, copied
 
 FORGED = seen(100, 5000, replicated=4999)
 
