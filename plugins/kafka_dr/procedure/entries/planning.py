@@ -124,8 +124,9 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
             else None.
         copied_anew: source topics whose copy on the target was recreated while the flight recorder ran.
         flowed_back: whether the reverse flow may have mirrored from target to source.
-        samples_signed: whether the flight recorder had signed the samples that were read.
-        samples_missing: whether the flight recorder has stored newer samples than those that could be read.
+        samples_signed: whether the flight recorder had signed the samples that were read; None: it could not sign yet.
+        samples_missing: whether the flight recorder has stored newer samples than those that could be read; None: the
+            journal did not note samples yet.
     """
 
     inventory_digest: str
@@ -147,8 +148,8 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
     translated_ahead: EarlyTranslation | None = None
     copied_anew: Sequence[str] = ()
     flowed_back: bool = True
-    samples_signed: bool = False
-    samples_missing: bool = False
+    samples_signed: OrAbsent[bool] = None
+    samples_missing: OrAbsent[bool] = None
 
     @property
     def rests_on_unsigned_samples(self) -> bool:
