@@ -32,7 +32,7 @@ def airflow_environment(lab: Lab) -> dict[str, str]:
 
 
 def own_environment(lab: Lab) -> dict[str, str]:
-    """Return the variables that the lab sets: Airflow's settings and connections, the topology's path, Spark."""
+    """Return the variables that the lab sets: Airflow's settings and connections, topology, recorder's key, Spark."""
     venv = Path(sys.executable).parent
     no_proxy = ",".join([LOOPBACK, "localhost", *sorted(set(lab.load().hosts.values()))])
     return {
@@ -40,6 +40,7 @@ def own_environment(lab: Lab) -> dict[str, str]:
         **_secrets(lab),
         **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in airflow_connections(lab).items()},
         "KAFKA_DR_TOPOLOGY": str(lab.topology),
+        "SWITCHBACK_RECORDER_KEY": str(lab.recorder_key),
         "KAFKA_DR_SPARK_HOME": str(PROJECT / "spark"),
         **spark_environment(),
         "SPARK_LOCAL_DIRS": str(temporary_folder(lab)),

@@ -124,6 +124,7 @@ class Lab:
         self.airflow_env = self.root / "airflow.env"
         self.evidence = self.root / "evidence"
         self.archive = self.home / "archive"
+        self.recorder_key = self.home / "recorder-key.pem"
         self.authority = LabAuthority(self.home / "certificates")
         self.airflow_home = self.home / "airflow"
         self.processes = ProcessTable(self.home / "processes", self.logs, marker=str(self.root))

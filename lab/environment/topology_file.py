@@ -9,6 +9,7 @@ import yaml
 
 from lab.environment.connect import FLOWS, KINDS, connector_name
 from lab.environment.dedicated_mirror_maker import all_settings
+from lab.environment.recorder_key import recorder_public_key
 from lab.environment.state import ALIASES, Lab, write_private
 from lab.install.jars import jars_folder
 
@@ -42,7 +43,7 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
         "spark": {"connection": "spark_default"},
         "evidence": str(lab.evidence),
         "kafka_tools": str(jars_folder() / "kafka"),
-        "recorder": {"archive": f"file://{lab.archive}"},
+        "recorder": {"archive": f"file://{lab.archive}", "public_keys": [recorder_public_key(lab)]},
         "cool_down_seconds": 0,
     }
 

@@ -187,8 +187,12 @@ class Recorder:
             Kind.SAMPLE,
             details=json.dumps({"source_answered": answered, "problems": problems, "flows_back": False, **told}),
         )
-        self.archive.write(SAMPLES, pa.table(sample.columns, SCHEMA), datetime.fromtimestamp(self.at, UTC))
+        self.store(pa.table(sample.columns, SCHEMA), datetime.fromtimestamp(self.at, UTC))
         return sample.at
+
+    def store(self, rows: pa.Table, at: datetime) -> None:
+        """Put a sample's rows into the archive, unsigned."""
+        self.archive.write(SAMPLES, rows, at)
 
 
 def seen(

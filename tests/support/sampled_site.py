@@ -36,6 +36,7 @@ class Cluster:
         self.read: list[str] = []
         self.failing = ""
         self.stable: dict[TopicPartition, int] = {}
+        self.seen_id = f"id-{name}"
 
     def write(self, tp: TopicPartition, *values: bytes, key: bytes | None = b"k") -> None:
         """Append records."""

@@ -3,8 +3,11 @@
     python -m kafka_dr.commands.record_positions < SETTINGS
 
 SETTINGS is one line of JSON, on standard input because it holds secrets: `topology` (path), `clusters` (alias ->
-librdkafka configuration), `workers` (connection id of a Connect worker -> url, user, password, tls) and `archive`
-(options of the archive's file system). The command ends when its standard input ends.
+librdkafka configuration), `workers` (connection id of a Connect worker -> url, user, password, tls), `archive`
+(options of the archive's file system) and `journal` (URL). The command ends when its standard input ends.
+
+If the topology names public keys, samples are signed with the private key in the file that the environment variable
+SWITCHBACK_RECORDER_KEY names.
 """
 
 from __future__ import annotations
@@ -18,23 +21,31 @@ import threading
 import traceback
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, cast
 
 from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Flow, Recorder, Topology
-from kafka_dr.errors import SwitchbackError
+from kafka_dr.errors import BadInput, SwitchbackError
 from kafka_dr.hooks.archive import Archive, local_folder
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.http_tls import HttpTls
+from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.private_files import refuse_open
+from kafka_dr.hooks.signing import Signer
 from kafka_dr.recorder.clients import Access, FlowBack
-from kafka_dr.recorder.loop import Recording
+from kafka_dr.recorder.journal_notes import JournalNotes
+from kafka_dr.recorder.loop import SAMPLES, Recording
 from kafka_dr.recorder.mirror_topics import read_so_far
+from kafka_dr.recorder.sample_proof import SampleProof
+from kafka_dr.recorder.sample_signing import SampleSigning
 from kafka_dr.recorder.sampler import Looker
+from kafka_dr.recorder.signed_samples import SignedSamples
 
+KEY_VARIABLE = "SWITCHBACK_RECORDER_KEY"
 #: Limit of one client's queue of fetched records, in kB: with large records, these queues are most of the memory.
 _QUEUED_KBYTES = 16_384
 
@@ -104,10 +115,53 @@ def open_recorder(topology: Topology, flow: Flow, settings: Mapping[str, Any], e
         _flow_back(topology, flow, settings["workers"]),
     )
     archive = Archive(recorder.archive, f"{flow.source}-to-{flow.target}", settings["archive"])
-    sampler = Looker(flow, topology.names, access, recorder.interval_seconds, lambda: read_so_far(archive))
+    proof = SampleProof(name, recorder.public_keys)
+    samples = SignedSamples(archive, proof) if recorder.public_keys else archive
+    signing, unsigned_because = None, None
+    try:
+        if signer := signer_of(recorder, os.environ.get(KEY_VARIABLE)):
+            notes = JournalNotes(name, lambda: Journal(settings["journal"]), recorder.interval_seconds / 2)
+            signing = SampleSigning(archive, SAMPLES, proof, signer, notes)
+    except BadInput as error:
+        unsigned_because = str(error)
+    sampler = Looker(flow, topology.names, access, recorder.interval_seconds, lambda: read_so_far(samples))
     return Recording(
-        name, sampler.look, archive, recorder.interval_seconds, timedelta(days=recorder.retention_days), ended
+        name,
+        sampler.look,
+        archive,
+        recorder.interval_seconds,
+        timedelta(days=recorder.retention_days),
+        ended,
+        signing,
+        unsigned_because,
     )
+
+
+def signer_of(recorder: Recorder, path: str | None) -> Signer | None:
+    """Return the signer of samples; None if the topology names no public key.
+
+    Args:
+        path: the file with the private key; None if the environment names none.
+
+    Raises:
+        BadInput: the private key is missing, cannot be used, or belongs to none of the public keys.
+    """
+    if not recorder.public_keys:
+        return None
+    if not path:
+        raise BadInput(
+            "the recorder has no private key",
+            f"the topology names public keys, the environment has no {KEY_VARIABLE}",
+            f"set {KEY_VARIABLE}, for the worker that runs record_positions alone, to the path of the private key",
+        )
+    signer = Signer.of_file(Path(path))
+    if signer.public_key not in recorder.public_keys:
+        raise BadInput(
+            "the recorder's private key belongs to no public key of the topology",
+            f"{path}: its public key is {signer.public_key}, id {signer.key_id}",
+            f"add this public key under recorder.public_keys, or name another file in {KEY_VARIABLE}",
+        )
+    return signer
 
 
 def _connectors(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowConnectors | None:

@@ -73,6 +73,18 @@ FilePath = Annotated[
     str, matching_text(r"[^\x00-\x1f\x7f]+", 1000, "expected a path without control characters, not empty")
 ]
 
+#: The first 12 bytes of an Ed25519 public key in DER form, as the one line of a PEM file begins.
+_DER_PREFIX = "MCowBQYDK2VwAyEA"
+PublicKey = Annotated[
+    str,
+    matching_text(
+        rf"({_DER_PREFIX})?[A-Za-z0-9+/]{{43}}=",
+        100,
+        "expected an Ed25519 public key: the line that make_key prints, or the one line of its PEM file",
+    ),
+    AfterValidator(lambda text: text.removeprefix(_DER_PREFIX)),
+]
+
 
 def _as_setting(value: object) -> object:
     """Convert a YAML boolean or integer to the text that MirrorMaker 2 has for it: True to `true`, 60 to `60`."""

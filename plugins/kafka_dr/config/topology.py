@@ -22,6 +22,7 @@ from kafka_dr.config.fields import (
     Model,
     Policy,
     Principal,
+    PublicKey,
     Seconds,
     Setting,
     UserName,
@@ -292,6 +293,8 @@ class Recorder(Model):
         connection: Airflow connection whose extra holds the file system's options, such as credentials.
         interval_seconds: longest time from the start of one sample to the start of the next.
         retention_days: samples older than this are deleted.
+        public_keys: keys by which the recorder's samples are verified; several while a key is replaced by another. With
+            a key only signed samples count; without one samples are unsigned.
     """
 
     archive: Annotated[
@@ -303,6 +306,7 @@ class Recorder(Model):
     connection: Connection | None = None
     interval_seconds: Annotated[float, Field(strict=True, ge=1, le=3600, allow_inf_nan=False)] = 10.0
     retention_days: Annotated[float, Field(strict=True, gt=0, le=3650, allow_inf_nan=False)] = 14.0
+    public_keys: tuple[PublicKey, ...] = ()
 
 
 class Topology(Model):

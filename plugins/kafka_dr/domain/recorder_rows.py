@@ -19,6 +19,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.sample_chain import ClusterIds
 from kafka_dr.errors import ArchiveUnavailable
 
 _K = TypeVar("_K", str, TopicPartition)
@@ -153,7 +154,11 @@ def _units(text: str) -> list[int]:
 
 
 class RecorderRows:
-    """Collects a sample's rows, as columns; a column that a kind of row does not use is null in its rows."""
+    """Collects a sample's rows, as columns; a column that a kind of row does not use is null in its rows.
+
+    Attributes:
+        ids: cluster ids of source and target; None for a cluster that did not answer.
+    """
 
     def __init__(self, at: int) -> None:
         """Begin a sample.
@@ -162,6 +167,7 @@ class RecorderRows:
             at: start of the sample, in milliseconds since 1970; written into every row.
         """
         self.at = at
+        self.ids: ClusterIds = (None, None)
         self.columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
 
     def __len__(self) -> int:

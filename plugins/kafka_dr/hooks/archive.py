@@ -14,11 +14,11 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import fsspec
 import pyarrow as pa
@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from kafka_dr.errors import ArchiveUnavailable
 from kafka_dr.hooks.private_files import private_file, private_folder
 
+_T = TypeVar("_T")
 _MADE_FROM = b"switchback.made_from"
 _TEMPORARY_PREFIX = ".writing-"
 _HOUR = "%Y-%m-%d/%H"
@@ -50,11 +51,16 @@ class Archive:
         self._root = f"{root.rstrip('/')}/{flow}"
         self._is_local = "file" in _protocols(self._fs)
 
-    def write(self, kind: str, rows: pa.Table, at: datetime) -> str:
-        """Store rows of one kind as a new file in the hour of `at`; return the file's path within the flow's folder."""
+    def write(self, kind: str, rows: pa.Table, at: datetime, mark: str | None = None) -> str:
+        """Store rows of one kind as a new file in the hour of `at`; return the file's path within the flow's folder.
+
+        Args:
+            mark: end of the file's name, by which a second write after an unknown result writes the same file again;
+                None for a random one.
+        """
         at = at.astimezone(UTC)
         time_of_day = f"{at:%H%M%S.%f}"
-        name = f"{kind}/{at:{_HOUR}}/{time_of_day}-{uuid.uuid4().hex[:8]}.parquet"
+        name = f"{kind}/{at:{_HOUR}}/{time_of_day}-{mark or uuid.uuid4().hex[:8]}.parquet"
         self._put(name, rows, time_of_day)
         return name
 
@@ -71,14 +77,7 @@ class Archive:
         Returns:
             The rows of all files; None if these hours have no files.
         """
-        for _ in range(_READ_ATTEMPTS - 1):
-            try:
-                return self._read(kind, since, until, columns)
-            except ArchiveUnavailable as error:
-                # A listed file may be gone when it is read: its rows are now in a merged file, or have expired.
-                if not isinstance(error.__cause__, FileNotFoundError):
-                    raise
-        return self._read(kind, since, until, columns)
+        return _repeat_if_gone(lambda: self._read(kind, since, until, columns))
 
     def back(self, kind: str, columns: list[str] | None = None) -> Iterator[pa.Table]:
         """Yield the rows of each hour, newest hour first; an older hour is read only when the caller asks for it.
@@ -87,16 +86,35 @@ class Archive:
             kind: the kind of rows.
             columns: names of the columns to read; None for all columns.
         """
+        for hour in self.hours(kind):
+            at = datetime.strptime(hour, _HOUR).replace(tzinfo=UTC)
+            rows = self.read(kind, at, at, columns)
+            if rows is not None:
+                yield rows
+
+    def hours(self, kind: str) -> Iterator[str]:
+        """Yield the hours that have a folder of one kind, such as `2026-11-25/09`, newest first."""
         with self._border("listing", kind):
             days = sorted(self._names(f"{self._root}/{kind}"), reverse=True)
         for day in days:
             with self._border("listing", f"{kind}/{day}"):
                 hours = sorted(self._names(f"{self._root}/{kind}/{day}"), reverse=True)
-            for hour in hours:
-                at = datetime.strptime(f"{day}/{hour}", _HOUR).replace(tzinfo=UTC)
-                rows = self.read(kind, at, at, columns)
-                if rows is not None:
-                    yield rows
+            yield from (hour for name in hours if _is_hour(hour := f"{day}/{name}"))
+
+    def files(self, kind: str, hour: str) -> dict[str, pa.Table | None]:
+        """Return the rows of each file of an hour, with the file's metadata, by path within the flow's folder.
+
+        None stands for a file that is no Parquet file.
+        """
+        return _repeat_if_gone(lambda: {name: self._parsed(name) for name in self.names(kind, hour)})
+
+    def replace(self, names: Iterable[str], rows: pa.Table) -> None:
+        """Write rows as one merged file beside the files `names` of one hour, then delete these files."""
+        hour, merged = next(iter(names)).rpartition("/")[0], f"merged-{uuid.uuid4().hex[:8]}"
+        source_files = json.dumps(sorted(name.rsplit("/", 1)[-1] for name in names))
+        metadata = {**(rows.schema.metadata or {}), _MADE_FROM: source_files}
+        self._put(f"{hour}/{merged}.parquet", rows.replace_schema_metadata(metadata), merged)
+        self.delete(names)
 
     def merge(self, before: datetime) -> int:
         """Merge the files of each kind and hour into one file; return how many files were merged.
@@ -122,7 +140,7 @@ class Archive:
             for _, names in self._hours(kind, None, before.astimezone(UTC) - timedelta(hours=1), unfinished=True)
             for n in names
         ]
-        self._delete(expired)
+        self.delete(expired)
         return len(expired)
 
     def kinds(self) -> list[str]:
@@ -155,16 +173,22 @@ class Archive:
             ]
         for hour in hours:
             if first <= hour <= last:
-                with self._border("listing", f"{kind}/{hour}"):
-                    files = sorted(self._names(f"{self._root}/{kind}/{hour}"))
-                yield (
-                    hour,
-                    [
-                        f"{kind}/{hour}/{name}"
-                        for name in files
-                        if name.endswith(".parquet") and (unfinished or not name.startswith(_TEMPORARY_PREFIX))
-                    ],
-                )
+                yield hour, self.names(kind, hour, unfinished)
+
+    def names(self, kind: str, hour: str, unfinished: bool = False) -> list[str]:
+        """Return the paths of an hour's files within the flow's folder, sorted.
+
+        Args:
+            hour: such as `2026-11-25/09`.
+            unfinished: whether temporary files, which a killed writer leaves, are among them.
+        """
+        with self._border("listing", f"{kind}/{hour}"):
+            files = sorted(self._names(f"{self._root}/{kind}/{hour}"))
+        return [
+            f"{kind}/{hour}/{name}"
+            for name in files
+            if name.endswith(".parquet") and (unfinished or not name.startswith(_TEMPORARY_PREFIX))
+        ]
 
     def _names(self, path: str) -> list[str]:
         """Return the names in a folder, [] if the folder does not exist; fsspec's cache is not used."""
@@ -196,14 +220,10 @@ class Archive:
             rows = pa.concat_tables(
                 [self._get(name).replace_schema_metadata(None) for name in valid], promote_options="default"
             )
-            source_files = json.dumps(sorted(name.rsplit("/", 1)[-1] for name in names))
-            hour = valid[0].rsplit("/", 1)[0]
-            merged = f"merged-{uuid.uuid4().hex[:8]}"
-            self._put(f"{hour}/{merged}.parquet", rows.replace_schema_metadata({_MADE_FROM: source_files}), merged)
-            self._delete(names)
+            self.replace(names, rows)
             return len(valid)
         # An interrupted merge left files behind: the merged file has their rows, so they are deleted.
-        self._delete([name for name in names if name not in valid])
+        self.delete([name for name in names if name not in valid])
         return 0
 
     def _source_files(self, name: str) -> list[str]:
@@ -238,7 +258,16 @@ class Archive:
         with self._border("reading", name):
             return pq.read_table(io.BytesIO(self._fs.cat_file(f"{self._root}/{name}")), columns=columns)
 
-    def _delete(self, names: Iterable[str]) -> None:
+    def _parsed(self, name: str) -> pa.Table | None:
+        with self._border("reading", name):
+            content = io.BytesIO(self._fs.cat_file(f"{self._root}/{name}"))
+        try:
+            return pq.read_table(content)
+        except (pa.ArrowException, OSError):
+            return None
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files, by their paths within the flow's folder."""
         with self._border("deleting", self._root):
             for name in names:
                 self._fs.rm_file(f"{self._root}/{name}")
@@ -262,6 +291,24 @@ def local_folder(uri: str) -> Path | None:
     """Return the folder in which an archive on a file system is; None for an object store."""
     is_local = fsspec.utils.get_protocol(uri) in ("file", "local")
     return Path(fsspec.core.strip_protocol(uri)) if is_local else None
+
+
+def _repeat_if_gone(read: Callable[[], _T]) -> _T:
+    """Call `read`; again if a listed file was gone: its rows are now in a merged file, or have expired."""
+    for _ in range(_READ_ATTEMPTS - 1):
+        try:
+            return read()
+        except ArchiveUnavailable as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+    return read()
+
+
+def _is_hour(folder: str) -> bool:
+    try:
+        return datetime.strptime(folder, _HOUR).replace(tzinfo=UTC).strftime(_HOUR) == folder
+    except ValueError:
+        return False
 
 
 def _protocols(fs: Any) -> tuple[str, ...]:

@@ -71,11 +71,13 @@ class Side:
         answered: whether the cluster answered; if not, both mappings are empty.
         topics: all topics of the cluster, by name.
         spans: log start and log end of each partition that the flow mirrors (on the target: into which it mirrors).
+        cluster_id: the cluster's id, None if it did not answer.
     """
 
     answered: bool
     topics: Mapping[str, TopicInfo]
     spans: Mapping[TopicPartition, OffsetSpan]
+    cluster_id: str | None = None
 
 
 SILENT = Side(False, {}, {})

@@ -28,6 +28,7 @@ from kafka_dr.domain.recorder_rows import Kind, RowPlace, sample_details
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.groups import WHOLE
 from kafka_dr.recorder.loop import SAMPLES, SCHEMA
+from kafka_dr.recorder.signed_samples import SignedSamples
 
 PARTITION = ["topic", "partition"]
 _MOST_ROWS = 20_000_000
@@ -61,6 +62,8 @@ class Recorded:
             written on the target. Also True if no sample states whether the reverse flow ran, as in dedicated mode.
         groups_at: when groups and positions were last read, all or changes only; None without a whole listing.
         read_to: next offsets to read in MirrorMaker 2's internal topics, as of the sample at groups_at.
+        signed: whether the samples are signed.
+        newest_missing: whether, by the journal, the recorder has stored newer samples.
     """
 
     partitions: pd.DataFrame
@@ -77,6 +80,8 @@ class Recorded:
     gone: tuple[str, ...] = ()
     recreated: tuple[str, ...] = ()
     flowed_back: bool = False
+    signed: bool = False
+    newest_missing: bool = False
 
     @property
     def stretches(self) -> pd.DataFrame:
@@ -93,7 +98,7 @@ class Recorded:
         )
 
 
-def last_known(archive: Archive, most_rows: int = _MOST_ROWS) -> Recorded:
+def last_known(archive: Archive | SignedSamples, most_rows: int = _MOST_ROWS) -> Recorded:
     """Read the archive hour by hour, newest first, as far back as invariant 4 demands; return its content.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -11,8 +12,10 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from kafka_dr.domain.recorder_rows import COLUMNS, RecorderRows
+from kafka_dr.domain.sample_chain import ClusterIds
 from kafka_dr.errors import ArchiveUnavailable
 from kafka_dr.hooks.archive import Archive
+from kafka_dr.recorder.sample_signing import SampleSigning
 
 SAMPLES = "samples"
 SCHEMA = pa.schema(list(COLUMNS.items()))
@@ -34,6 +37,8 @@ class Recording:
         interval_seconds: float,
         retention: timedelta,
         ended: threading.Event,
+        signing: SampleSigning | None = None,
+        unsigned_because: str | None = None,
     ) -> None:
         """Prepare the loop; no sample is taken yet.
 
@@ -45,10 +50,14 @@ class Recording:
                 is followed by the next sample at once.
             retention: samples older than this are deleted from the archive.
             ended: set by another thread to end `run`.
+            signing: stores the samples signed; None: they are stored unsigned.
+            unsigned_because: why the samples are unsigned although the topology names public keys; said each hour.
         """
         self.name, self._look, self._archive = name, look, archive
         self._pace, self._retention, self._ended = interval_seconds * (1 - _EARLY_SHARE), retention, ended
-        self._unwritten: deque[tuple[datetime, pa.Table]] = deque()
+        self._signing, self._unsigned_because = signing, unsigned_because
+        self._unwritten: deque[tuple[datetime, pa.Table, ClusterIds]] = deque()
+        self._dropped = 0
         self._hour: datetime | None = None
 
     def run(self) -> None:
@@ -70,11 +79,16 @@ class Recording:
         hour = now.replace(minute=0, second=0, microsecond=0)
         whole, self._hour = hour != self._hour, hour
         rows = self._look(whole)
-        self._unwritten.append((now, pa.table(rows.columns, SCHEMA)))
+        self._unwritten.append((now, pa.table(rows.columns, SCHEMA), rows.ids))
         if len(self._unwritten) > _MOST_WAITING:
             # A sample holds only changes: after one is dropped, the next must hold all states.
             self._unwritten.popleft()
-            self._hour = None
+            self._dropped, self._hour = self._dropped + 1, None
+        if whole and self._unsigned_because:
+            print(
+                f"ERROR {self.name}: samples are not signed, and no failover relies on them: {self._unsigned_because}",
+                flush=True,
+            )
         try:
             self._write_samples()
             if whole:
@@ -87,10 +101,33 @@ class Recording:
 
     def _write_samples(self) -> None:
         while self._unwritten:
-            at, table = self._unwritten[0]
-            self._archive.write(SAMPLES, table, at)
+            at, table, ids = self._unwritten[0]
+            if not self._store_signed(table, at, ids):
+                self._archive.write(SAMPLES, table, at)
             self._unwritten.popleft()
 
+    def _store_signed(self, table: pa.Table, at: datetime, ids: ClusterIds) -> bool:
+        """Store a sample signed; return False without a signer, or if signing failed, which must not end the recording.
+
+        Who relies on signed samples does not see an unsigned one: the sample after it therefore has all states.
+        """
+        if self._signing is None:
+            return False
+        try:
+            self._signing.write(table, at, ids, self._dropped)
+        except ArchiveUnavailable:
+            raise
+        except Exception:  # noqa: BLE001 (whatever a signer does, samples are stored)
+            print(f"ERROR {self.name}: a sample is stored unsigned:\n{traceback.format_exc()}", flush=True)
+            self._dropped, self._hour = self._dropped + 1, None
+            return False
+        self._dropped = 0
+        return True
+
     def _merge_and_expire(self, now: datetime) -> None:
-        self._archive.merge(now)
+        # An unsigned merged file would lose the proofs of the signed files that it replaces.
+        if self._signing is not None:
+            self._signing.merge(now)
+        elif self._unsigned_because is None:
+            self._archive.merge(now)
         self._archive.expire(now - self._retention)

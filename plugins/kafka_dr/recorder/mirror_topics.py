@@ -23,6 +23,7 @@ from kafka_dr.hooks.brokers.record import Consumed, OffsetSpan
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.recorder.clients import ASK_SECONDS, Access, Side
 from kafka_dr.recorder.loop import SAMPLES
+from kafka_dr.recorder.signed_samples import SignedSamples
 
 LOCATION = "offset-syncs.topic.location"
 #: Limit of records read per partition and sample: millions may await a recorder that has just started.
@@ -147,7 +148,7 @@ def _as_statement(message: Consumed) -> Statement:
     )
 
 
-def read_so_far(archive: Archive) -> dict[RowPlace, int]:
+def read_so_far(archive: Archive | SignedSamples) -> dict[RowPlace, int]:
     """Return where earlier recorders stopped reading MirrorMaker 2's topics, by the newest sample that states this.
 
     Returns:

@@ -71,7 +71,7 @@ class Looker:
         # Read the target first: then copies of records above the source's log end lie above the target's log end.
         target = self._read_cluster(self.access.target, "the target", self._mirrored)
         source = self._read_cluster(self.access.source, "the source", self._replicating)
-        self._source_answered = source.answered
+        self._source_answered, rows.ids = source.answered, (source.cluster_id, target.cluster_id)
         partitions = self._join_clusters(source, target)
         changed = self._partitions.differing(partitions, whole)
         for state in changed.values():
@@ -149,7 +149,8 @@ class Looker:
             partitions = partitions_of(topics)
             ends = cluster.ends(partitions, timeout=ASK_SECONDS)
             starts = cluster.starts(partitions, timeout=ASK_SECONDS)
-            return Side(True, topics, {tp: OffsetSpan(starts[tp], ends[tp]) for tp in partitions})
+            spans = {tp: OffsetSpan(starts[tp], ends[tp]) for tp in partitions}
+            return Side(True, topics, spans, cluster.seen_id)
         return SILENT
 
     def _replicating(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:

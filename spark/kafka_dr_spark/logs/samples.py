@@ -56,8 +56,9 @@ class Floors:
 def usable_floors(source_end: Ints, target_end: Ints, replicated: Ints, sampled_at: Ints, bounds: LogBounds) -> Floors:
     """Return one partition's samples ordered by time, without samples from before the last fall of any column.
 
-    Samples from before a fall describe an older log. Samples whose target end lies above the target's present log end
-    are left out, too.
+    Samples from before a fall describe an older log. Left out are also samples whose target end lies above the target's
+    present log end, and samples after a fall whose source end is not yet as high as the highest one before the fall: a
+    position between these two ends may be one of the older log.
     """
     order = np.argsort(sampled_at, kind="stable")
     columns = [column[order].astype(np.int64) for column in (source_end, target_end, replicated, sampled_at)]
@@ -65,5 +66,6 @@ def usable_floors(source_end: Ints, target_end: Ints, replicated: Ints, sampled_
     first_valid = int(falls[-1]) if len(falls) else 0
     # A sample above the target's present end was taken before the target was truncated.
     inside = columns[1][first_valid:] <= (-1 if bounds.boundary is None else bounds.boundary)
+    inside &= columns[0][first_valid:] >= np.max(columns[0][:first_valid], initial=0)
     ends, targets, replicated_offsets, times = (column[first_valid:][inside] for column in columns)
     return Floors(ends, targets, replicated_offsets, times, first_valid > 0)

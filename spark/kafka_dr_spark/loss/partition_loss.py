@@ -273,7 +273,8 @@ def _loss_by_claims(case: Case, seen: PartitionLastSeen, claims: LossClaims, lea
         and seen.gap_free_up_to(min(claim.upstream for claim in claims.stated) + 1) >= best.end
     )
     end, evidence = (least.from_offset, least.evidence) if best.end < least.from_offset else (best.end, best.evidence)
-    certain = agreed and end == best.end if claims.below is None else end == claims.below
+    # After a fall of log ends, the newest sample may describe another log than the target's records.
+    certain = (agreed and end == best.end if claims.below is None else end == claims.below) and not case.floors.fell
     below_end = seen.source_end is not None and end < seen.source_end
     return Loss(end, seen.source_end if certain and below_end else None, case.bounds.cut_off, evidence)
 

@@ -173,7 +173,7 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
     }
     row |= {
         "possible_to": end if final else None,
-        "exact": limits.source_readable and loss.certain_to == end,
+        "exact": limits.source_readable and loss.certain_to == end and not case.floors.fell,
         "sampled_at": seen.sampled_at,
     }
     row |= {

@@ -103,6 +103,8 @@ class Limits:
         source_final: whether clients have stopped writing to the source, so that its log end stays at the cut-off.
         only_mirrored: whether the target's logs, as far as is recorded, hold only records that the flow mirrored.
         whole: whether the search for stranded records also lists replicated records that are no longer on the target.
+        samples_missing: whether the flight recorder took newer samples than those of the input; then no position that
+            relies on samples is exact.
     """
 
     isolation: str = "read_uncommitted"
@@ -116,6 +118,7 @@ class Limits:
     source_final: bool = False
     only_mirrored: bool = False
     whole: bool = False
+    samples_missing: bool = False
 
 
 @dataclass

@@ -116,12 +116,19 @@ def plan_searches(case: Case, positions: Ints) -> list[tuple[Ints, Search]]:
         return [(positions, to_originals(case, positions))]
     if not (both_known(case) and case.limits.source_readable):
         sampled = len(case.floors) or case.segment.closed
-        return [(positions, from_floors(case, positions) if sampled else without_source(case, positions))]
+        search = from_floors(case, positions) if sampled else without_source(case, positions)
+        return [(positions, _never_exact(search) if case.floors.fell or case.limits.samples_missing else search)]
     planned = within_limit(case, plan_reads(case, positions))
     planned_positions = np.concatenate([group for group, _ in planned]) if planned else positions[:0]
     rest = np.setdiff1d(positions, planned_positions)
     searches = [(group, _by_content(case, group, top)) for group, top in planned]
     return searches + ([(rest, _from_pairs(case, rest))] if len(rest) else [])
+
+
+def _never_exact(search: Search) -> Search:
+    """Return the answers of a search that relies on samples; none is exact, because the samples may be wrong or old."""
+    answers = yield from search
+    return [answer and answer._replace(exact=False) for answer in answers]
 
 
 def _by_content(case: FullCase, positions: Ints, top: int) -> Search:

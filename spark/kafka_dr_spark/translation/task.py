@@ -279,7 +279,7 @@ def of_those_that_moved(columns: dict[str, pa.Array], moved: pa.Array, case: Cas
     affected = pc.and_(pc.equal(moved, 1), pc.is_valid(columns["bound"]))
     return {
         "bound": pc.if_else(affected, rest, columns["bound"].cast(pa.int64())),
-        "exact": pc.if_else(affected, pc.equal(rest, 0), columns["exact"]),
+        "exact": pc.if_else(affected, pc.and_(pc.equal(rest, 0), columns["exact"]), columns["exact"]),
     }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -44,11 +45,18 @@ def log_end(client: AdminClient, topic: str) -> int | None:
 
 
 class ArchiveDamage:
-    """The archive of a lab without a recorder, copied aside so that it can be damaged and restored."""
+    """The archive of a lab without a recorder, copied aside so that it can be damaged and restored.
+
+    From here on the topology names no key of the recorder: samples count unsigned, so that what accidents do to them is
+    seen. Of signed samples nothing that was changed counts.
+    """
 
     def __init__(self, lab: Lab, aside: Path) -> None:
         self._archive, self._aside = lab.archive, aside
         shutil.copytree(lab.archive, aside)
+        topology = yaml.safe_load(lab.topology.read_text())
+        del topology["recorder"]["public_keys"]
+        lab.topology.write_text(yaml.safe_dump(topology, sort_keys=False))
 
     def bring_back(self) -> None:
         """Restore the archive as the recorder wrote it."""

@@ -97,7 +97,7 @@ def make_lost(make_bench: Callable[..., Any], quick_path: Path, without_spark: A
 
     def make(recorded: bool = True, state: str = "lost", override: str | None = None, **topology: Any) -> Any:
         if recorded:
-            topology["recorder"] = {"archive": f"file://{quick_path}/archive"}
+            topology = {"recorder": {"archive": f"file://{quick_path}/archive"}} | topology
         bench = make_bench(dag_id="unplanned_failover", **topology)
         bench.jobs = without_spark(bench)
         procedure = bench.opened()

@@ -23,6 +23,7 @@ from kafka_dr.actions.restore import committed_by, snapshot_of, undone_procedure
 from kafka_dr.config.settings import Request, load_topology
 from kafka_dr.connections import Connections
 from kafka_dr.domain.evidence.live_status import live_status
+from kafka_dr.domain.loss.loss_plan import UNSIGNED_SAMPLES
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.steps.shared.close_procedure import CloseProcedure
@@ -35,9 +36,12 @@ from tests.support.facts import figures_of
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "journals"
 NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/journal.jsonl"))
 #: Fields of the evidence that may differ, and why.
-EXEMPT = {"digest": "it covers the whole document, so that a later version may compute it otherwise"}
+EXEMPT = {
+    "digest": "it covers the whole document, so that a later version may compute it otherwise",
+    "warnings": "the earlier version had none; test_what_an_earlier_version_did_not_say_is_named has this version's",
+}
 #: Fields that later versions added, with what they say of a journal that cannot fill them.
-ADDED = {"warnings": [], "approved_through": None, "clusters": {}, "topology_digest": None}
+ADDED = {"approved_through": None, "clusters": {}, "topology_digest": None}
 PAIR = "primary+standby"
 
 Row = dict[str, Any]
@@ -195,6 +199,17 @@ def test_every_procedure_has_its_outcomes() -> None:
 def test_the_evidence_is_the_same(fixture: Fixture) -> None:
     """Field by field, but for the exempt ones; the outcome is the one that the fixture is named for."""
     assert comparable(close_again(fixture)) == comparable(ADDED | fixture.evidence)
+
+
+@each("")
+def test_what_an_earlier_version_did_not_say_is_named(fixture: Fixture) -> None:
+    """Its samples were not signed: the evidence begins with that wherever loss was assessed by samples."""
+    made = close_again(fixture)
+    assessed = fixture.entries(fixture.id, Step.ASSESS_DATA_LOSS, Entry.OUTCOME)
+    sampled = any(json.loads(entry["payload"])["last_sample_at"] is not None for entry in assessed)
+    assert next(iter(made.items())) == ("warnings", [UNSIGNED_SAMPLES] if sampled else [])
+    page = (fixture.folder / "evidence" / fixture.id / "evidence.html").read_text(encoding="utf-8")
+    assert (UNSIGNED_SAMPLES in page) == sampled
 
 
 @each("planned_failover-completed")

@@ -121,10 +121,12 @@ def floors_of(*samples: tuple[int, int, int, int]) -> Floors:
 
 
 def test_floors_are_ordered_by_time_and_begin_anew_where_a_log_fell() -> None:
-    """A topic recreated under its name; the target's own truncation after the last sample; offsets set back by hand."""
-    floors = floors_of((30, 25, 8, 4), (90, 70, 60, 1), (10, 5, -1, 2), (20, 9, 8, 3))
+    """Offsets set back, a target truncated; a recreated source counts again once it has grown beyond its older end."""
+    floors = floors_of((30, 25, 8, 4), (9, 70, 60, 1), (10, 5, -1, 2), (20, 9, 8, 3))
     found = (floors.source_end.tolist(), floors.target_end.tolist(), floors.replicated.tolist())
     assert found == ([10, 20, 30], [5, 9, 25], [-1, 8, 8])
     assert [floors.below(offset) for offset in (9, 10, 29, 500)] == [None, 5, 9, 25]
+    recreated = floors_of((30, 25, 8, 4), (90, 70, 60, 1), (10, 5, -1, 2), (20, 9, 8, 3), (95, 80, 9, 5))
+    assert recreated.fell and recreated.source_end.tolist() == [95] and recreated.below(94) is None
     assert len(floors_of((30, 12_001, -1, 1))) == 0
     assert floors_of((30, 25, 29, 1), (31, 26, 4, 2)).source_end.tolist() == [31]

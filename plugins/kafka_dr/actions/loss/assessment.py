@@ -197,6 +197,7 @@ def write_inputs(
             last_known.recorded.pairs,
             bounds,
             last_known.recorded.flowed_back,
+            last_known.recorded.newest_missing,
         )
     # A topic that was created after the cut-off is not fenced: clients may still write to it.
     final = bool(proven.cut_off) and source.ends.keys() <= proven.cut_off.keys()

@@ -14,7 +14,7 @@ from kafka_dr.actions.fencing.rules import target_rules
 from kafka_dr.actions.loss.last_known_state import LastKnown
 from kafka_dr.actions.old_source.armed_fence import expected_fence_method
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
-from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan, SourceLastSeen
+from kafka_dr.domain.loss.loss_plan import UNSIGNED_SAMPLES, LastKnownGroup, LossPlan, SourceLastSeen
 from kafka_dr.domain.plain_text import count_of
 from kafka_dr.procedure.binding import terms_of
 from kafka_dr.procedure.entries import SourceConfirmedLost
@@ -56,7 +56,7 @@ def plan_of(
         ahead: groups' positions on the source that lie above all records that the target has, one row each.
         continues: the plan's section on the planned run that this run continues; None if it continues none.
     """
-    confirmed = procedure.progress.require(SourceConfirmedLost)
+    confirmed, recorded = procedure.progress.require(SourceConfirmedLost), last_known.recorded
     opening = opening_without_source(procedure, last_known.topics, last_known.positions["group"].unique())
     window = f"{count_of(confirmed.verdict.rounds, 'round')} in {confirmed.window_seconds:.0f} s"
     return LossPlan(
@@ -89,6 +89,7 @@ def plan_of(
         seen=asdict(last_seen),
         cool_down=procedure.progress.cool_down,
         terms=terms_of(procedure),
+        warnings=(UNSIGNED_SAMPLES,) if recorded.last_at is not None and not recorded.signed else (),
     )
 
 

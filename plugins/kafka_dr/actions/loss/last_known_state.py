@@ -9,19 +9,18 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.actions.concurrently import run_concurrently
+from kafka_dr.actions.loss.proven_samples import from_samples
 from kafka_dr.actions.old_source.source_views import newest_heartbeats
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals
 from kafka_dr.actions.scope.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 from kafka_dr.actions.scope.position_frames import TYPES
-from kafka_dr.config.topology import Recorder
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import ArchiveUnavailable, BadInput, SwitchbackError, SystemUnavailable
-from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.brokers.descriptions import TopicInfo
 from kafka_dr.procedure.run import Run
-from kafka_dr.recorder.history import PARTITION, Recorded, last_known, read_samples
+from kafka_dr.recorder.history import PARTITION, Recorded, read_samples
 
 NO_POSITION = "neither the recorder nor a checkpoint states a position of any group: no group is moved"
 _CONNECT_SECONDS, _HEARTBEAT_SECONDS = 5.0, 5.0
@@ -130,23 +129,13 @@ def from_archive(procedure: Run, missing: list[str]) -> Recorded:
         missing.append("there is no flight recorder: the log ends of the source are not recorded")
         return read_samples([])
     try:
-        recorded = last_known(archive_of(procedure, procedure.topology.recorder))
+        recorded = from_samples(procedure, procedure.topology.recorder, missing)
     except ArchiveUnavailable as error:
         missing.append(f"the archive cannot be read: {error}")
         return read_samples([])
     if recorded.source_at is None:
         missing.append("the archive holds no sample of the source")
     return recorded
-
-
-def archive_of(procedure: Run, recorder: Recorder) -> Archive:
-    """Return the archive of the procedure's flow.
-
-    Raises:
-        ArchiveUnavailable: the archive's file system is unknown.
-    """
-    options = procedure.systems.connections.archive_options(recorder.connection) if recorder.connection else {}
-    return Archive(recorder.archive, f"{procedure.flow.source}-to-{procedure.flow.target}", options)
 
 
 def from_connect(procedure: Run, missing: list[str]) -> dict[TopicPartition, int]:

@@ -43,6 +43,7 @@ def write_ahead(
     pairs: pd.DataFrame,
     bounds: pd.DataFrame,
     flowed_back: bool,
+    samples_missing: bool,
 ) -> None:
     """Write the early translation's input to a subfolder of `assessment`, the input folder of the assessment job.
 
@@ -50,11 +51,13 @@ def write_ahead(
 
     Args:
         flowed_back: whether the reverse flow may have mirrored records from the target to the source.
+        samples_missing: whether the flight recorder has stored newer samples than those that could be read.
     """
     if not 0 < len(positions) <= MOST_POSITIONS:
         return
     folder = private_folder(assessment / Step.TRANSLATE_OFFSETS)
-    job = write_translation(procedure, folder, positions, floors, syncs, pairs, bounds_as_assessed(bounds), flowed_back)
+    logs, known = bounds_as_assessed(bounds), (flowed_back, samples_missing)
+    job = write_translation(procedure, folder, positions, floors, syncs, pairs, logs, *known)
     private_file(folder / "job.json").write_text(
         json.dumps(job | {"deadline_seconds": _MOST_READ_SECONDS}), encoding="utf-8"
     )
@@ -69,11 +72,13 @@ def write_translation(
     pairs: pd.DataFrame,
     bounds: pd.DataFrame,
     flowed_back: bool,
+    samples_missing: bool,
 ) -> dict[str, Any]:
     """Write all input files of a translation without the source; return the content of job.json.
 
     Args:
         flowed_back: whether the reverse flow may have mirrored records from the target to the source.
+        samples_missing: whether the flight recorder has stored newer samples than those that could be read.
     """
     write_frame(folder, "positions", positions)
     write_frame(folder, "floors", contract_frame(floors, "source_end", "target_end", "sampled_at"))
@@ -82,7 +87,12 @@ def write_translation(
     write_frame(folder, "bounds", bounds)
     step = Step.ASSESS_DATA_LOSS if procedure.progress.done(DataLossAssessed) is None else Step.TRANSLATE_OFFSETS
     tell_unknown(procedure, step, write_lineage(procedure, folder, bounds, positions))
-    return {"isolation": procedure.flow.isolation, "source_readable": False, "only_mirrored": not flowed_back}
+    return {
+        "isolation": procedure.flow.isolation,
+        "source_readable": False,
+        "only_mirrored": not flowed_back,
+        "samples_missing": samples_missing,
+    }
 
 
 def early_result(procedure: Run, assessment: Path) -> EarlyTranslation | None:

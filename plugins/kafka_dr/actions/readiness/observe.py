@@ -99,6 +99,7 @@ def observe_pair(
             [f for f in (procedure.flow, procedure.reverse_flow) if f is not None],
         ),
         writers=writers_on_target(procedure),
+        unsigned_samples=procedure.topology.recorder is not None and not procedure.topology.recorder.public_keys,
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
     )
 

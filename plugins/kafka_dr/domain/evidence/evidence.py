@@ -207,12 +207,12 @@ def evidence_of(
     translated, stranded = newest_fact(states, OffsetsTranslated), newest_fact(states, StrandedRecordsFound)
     inventory = newest_fact(lines, DataLossAssessed)
     lost = since.rows if since else inventory.planned.loss if inventory else ()
-    missing = loss_of(translated.holes, translated.cut) if translated else []
     failing, why = reason_for(outcome, steps, aborted)
     evidence = {
+        "warnings": warnings_of(lines, request["target"], inventory),
         "procedure_id": procedure_id,
         **request,
-        **_authenticity(lines, opened, request["target"]),
+        **_provenance(lines, opened),
         "outcome": outcome.value,
         "failing_step": failing,
         "reason_for_outcome": why,
@@ -230,7 +230,7 @@ def evidence_of(
         "cut_off": bounds["cut_off"],
         "boundary": bounds["boundary"],
         **_exactness(translated),
-        "loss": [*map(dict, lost), *missing],
+        "loss": [*map(dict, lost), *(loss_of(translated.holes, translated.cut) if translated else [])],
         "loss_grown": list(since.grown) if since else [],
         "positions": translated.translation.file if translated else None,
         "stranded": (assessed and assessed.stranded) or (stranded and stranded.export.folder) or None,
@@ -247,12 +247,11 @@ def evidence_of(
     return {**evidence, "digest": digest_of(evidence)}
 
 
-def _authenticity(lines: Sequence[Line], opened: ProcedureOpened | None, target: str) -> dict[str, Any]:
-    """Return what a reader has to doubt, how the run was approved, and to which clusters and topology it was bound."""
+def _provenance(lines: Sequence[Line], opened: ProcedureOpened | None) -> dict[str, Any]:
+    """Return how the run was approved, and to which clusters and topology it was bound."""
     binding = opened.binding if opened else None
     clusters = binding.clusters if binding else {}
     return {
-        "warnings": warnings_of(lines, target),
         "approved_through": approved_through(lines),
         "clusters": {
             alias: {"id": cluster.id, "bootstrap_servers": cluster.bootstrap_servers}

@@ -70,6 +70,7 @@ class EvidenceSummary:
     """Everything that the evidence page shows.
 
     Attributes:
+        warnings: why what this evidence claims may be wrong, shown first.
         sentences: one on the result, one on clients, one on positions and records.
         trouble: failures that stopped the procedure or its rollback, each with step, reason, seen, at.
         to_do: what the operator has to do now, the most urgent first.
@@ -86,6 +87,7 @@ class EvidenceSummary:
         groups: groups of the plan, most re-reads by MirrorMaker 2's checkpoints first.
     """
 
+    warnings: list[str]
     sentences: list[str]
     trouble: list[dict[str, str]]
     to_do: list[str]
@@ -114,6 +116,7 @@ def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
     plan = evidence["plan"] or {}
     figures, restores = figures_by_step(evidence), evidence["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id
     return EvidenceSummary(
+        warnings=list(evidence.get("warnings", [])),
         sentences=(
             restore_sentences(evidence)
             if restores

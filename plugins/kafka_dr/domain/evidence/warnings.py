@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kafka_dr.domain.loss.loss_plan import UNSIGNED_SAMPLES
 from kafka_dr.procedure.entries import (
     AnchorsMissed,
     ApprovalGiven,
+    DataLossAssessed,
     Line,
     TargetOpened,
     TargetToOpen,
@@ -33,14 +35,16 @@ def approved_through(lines: Sequence[Line]) -> ApprovedThrough | None:
     return ApprovedThrough.AIRFLOW if ways == {ApprovedThrough.AIRFLOW} else None
 
 
-def warnings_of(lines: Sequence[Line], target: str) -> list[str]:
+def warnings_of(lines: Sequence[Line], target: str, inventory: DataLossAssessed | None = None) -> list[str]:
     """Return the warnings as sentences; [] if there are none.
 
     Args:
         lines: the procedure's journal entries.
         target: alias of the cluster that clients were moved to.
+        inventory: the loss as approved; None if no loss was assessed.
     """
-    return [*_approval_warning(lines, target), *_anchor_warning(lines)]
+    unsigned = [UNSIGNED_SAMPLES] if inventory and inventory.rests_on_unsigned_samples else []
+    return [*_approval_warning(lines, target), *unsigned, *_anchor_warning(lines)]
 
 
 def _approval_warning(lines: Sequence[Line], target: str) -> list[str]:

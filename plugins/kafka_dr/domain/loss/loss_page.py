@@ -21,6 +21,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
     override = plan["confirmed"].get("override")
     return "\n".join(
         [
+            *[f"**{table_cell(warning)}**\n" for warning in plan.get("warnings", ())],
             (
                 f"Move all clients to **{plan['target']}** without the records that only **{plan['source']}** has."
                 f" Reason: {table_cell(plan['reason'])}"

@@ -9,6 +9,10 @@ from typing import Any
 from kafka_dr.domain.canonical_json import digest_of
 
 ROWS_SHOWN = 50
+UNSIGNED_SAMPLES = (
+    "Loss and positions rest on samples of the recorder that are not signed: whoever can write to its archive may have"
+    " changed them."
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class LossPlan:
         cool_down: the cool-down that is not waited for: the earlier procedure, its outcome and end, the end of the
             cool-down, and the starter's reason; None if no cool-down was running.
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
+        warnings: why figures of this plan may be wrong, as sentences.
     """
 
     procedure_id: str
@@ -102,6 +107,7 @@ class LossPlan:
     opening_adds: tuple[str, ...] = ()
     denials: tuple[str, ...] = ()
     terms: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""

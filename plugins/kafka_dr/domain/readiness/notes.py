@@ -115,6 +115,14 @@ def _old_flow_note(o: Observation) -> Iterator[str]:
         yield problem
 
 
+def _recorder_note(o: Observation) -> Iterator[str]:
+    if o.unsigned_samples:
+        yield (
+            "The recorder does not sign its samples, because the topology names no public key under `recorder`: if the"
+            " source is lost, whoever can write to the archive can move groups past unread records."
+        )
+
+
 NOTES = (
     _isolation_note,
     _fence_notes,
@@ -125,4 +133,5 @@ NOTES = (
     _dedicated_note,
     _owner_notes,
     _old_flow_note,
+    _recorder_note,
 )

@@ -23,18 +23,29 @@ READ_COMMITTED = "read_committed"
 
 
 class ClusterTopics(ClusterConnection):
-    """Reads, creates and deletes topics of one cluster; reads log starts and log ends."""
+    """Reads, creates and deletes topics of one cluster; reads log starts and log ends.
+
+    Attributes:
+        seen_id: the cluster id in the last answer that listed all topics; None before.
+    """
+
+    seen_id: str | None = None
 
     def topics(self, names: Iterable[str] | None = None, timeout: float = 60.0) -> dict[str, TopicInfo]:
         """Return the given topics by name, or all topics if `names` is None; topics that do not exist are left out."""
         with self._border("listing topics"):
-            sorted_names = sorted(self._admin.list_topics(timeout=timeout).topics if names is None else set(names))
+            sorted_names = sorted(self._all_topics(timeout) if names is None else set(names))
             requests = [
                 self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout)
                 for batch in in_batches(sorted_names, MOST_AT_ONCE)
             ]
         descriptions = self._existing("describing topics", requests, timeout)
         return {name: _topic(description) for name, description in descriptions.items()}
+
+    def _all_topics(self, timeout: float) -> set[str]:
+        answer = self._admin.list_topics(timeout=timeout)
+        self.seen_id = answer.cluster_id
+        return set(answer.topics)
 
     def configs(self, topics: Iterable[str], timeout: float = 60.0) -> dict[str, Settings]:
         """Return the topics' configurations by topic name; topics that do not exist are left out."""

@@ -264,16 +264,26 @@ class Journal:
         rows = self._database.read(select_newest_lease(pair))
         return read_lease(rows[0]) if rows else None
 
-    def show_life(self, name: str) -> None:
-        """Store the present time as a service's last heartbeat; a heartbeat is no journal entry."""
-        at = iso_text(self._clock())
-        refuse_unkept(SIGNS, name=name)
+    def show_life(self, name: str, detail: str | None = None) -> None:
+        """Store the present time as a service's last heartbeat; a heartbeat is no journal entry.
+
+        Args:
+            detail: what the service last did, at most 500 characters.
+        """
+        values = {"name": str(name)} | ({} if detail is None else {"detail": detail})
+        refuse_unkept(SIGNS, **values)
+        values["at"] = iso_text(self._clock())
 
         def replace(connection: Connection) -> None:
             connection.execute(SIGNS.delete().where(SIGNS.c.name == str(name)))
-            connection.execute(SIGNS.insert().values(name=str(name), at=at))
+            connection.execute(SIGNS.insert().values(**values))
 
         self._database.write(replace)
+
+    def last_detail(self, name: str) -> str | None:
+        """Return what a service told with its last heartbeat; None without a heartbeat or detail."""
+        rows = self._database.read(select(SIGNS.c.detail).where(SIGNS.c.name == str(name)))
+        return rows[0].detail if rows else None
 
     def last_sign(self, name: str) -> datetime | None:
         """Return the time of a service's last heartbeat, in UTC; None if the service never stored a heartbeat."""

@@ -40,6 +40,7 @@ SIGNS = Table(
     TABLES,
     Column("name", String(100), primary_key=True),
     Column("at", String(40), nullable=False),
+    Column("detail", String(500)),
 )
 
 

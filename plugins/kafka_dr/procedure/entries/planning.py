@@ -124,6 +124,9 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
             else None.
         copied_anew: source topics whose copy on the target was recreated while the flight recorder ran.
         flowed_back: whether the reverse flow may have mirrored from target to source.
+        samples_signed: whether the flight recorder had signed the samples that were read; None: it could not sign yet.
+        samples_missing: whether the flight recorder has stored newer samples than those that could be read; None: the
+            journal did not note samples yet.
     """
 
     inventory_digest: str
@@ -145,6 +148,13 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
     translated_ahead: EarlyTranslation | None = None
     copied_anew: Sequence[str] = ()
     flowed_back: bool = True
+    samples_signed: OrAbsent[bool] = None
+    samples_missing: OrAbsent[bool] = None
+
+    @property
+    def rests_on_unsigned_samples(self) -> bool:
+        """Whether loss and positions rest on samples that are not signed."""
+        return self.last_sample_at is not None and not self.samples_signed
 
 
 class OlderRecordsUnknown(Note, steps=(Step.ASSESS_DATA_LOSS, Step.TRANSLATE_OFFSETS)):

@@ -57,7 +57,10 @@ class RecordPositions(BaseOperator):
 
 
 def recorder_settings(topology: Topology, connections: Connections) -> dict[str, Any]:
-    """Return topology path, connections and archive options for the recorder, which cannot read connections itself."""
+    """Return what the recorder is told: topology path, connections, archive options, for signed samples the journal.
+
+    The recorder cannot read connections itself.
+    """
     logins = {
         worker: {
             **dict(zip(("url", "user", "password"), connections.login(worker), strict=True)),
@@ -67,9 +70,11 @@ def recorder_settings(topology: Topology, connections: Connections) -> dict[str,
         for worker in flow.workers
     }
     archive = topology.recorder.connection if topology.recorder else None
+    signed = topology.recorder is not None and topology.recorder.public_keys
     return {
         "topology": os.environ["KAFKA_DR_TOPOLOGY"],
         "clusters": {alias: connections.kafka(cluster.connection) for alias, cluster in topology.clusters.items()},
         "workers": logins,
         "archive": connections.archive_options(archive) if archive else {},
+        **({"journal": connections.journal_url(topology.journal.connection)} if signed else {}),
     }

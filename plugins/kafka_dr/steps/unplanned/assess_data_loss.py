@@ -80,5 +80,7 @@ class AssessDataLoss(ProcedureStep):
             missing=last_known.missing,
             copied_anew=sorted(copied_anew(last_known)),
             flowed_back=last_known.recorded.flowed_back,
+            samples_signed=last_known.recorded.signed,
+            samples_missing=last_known.recorded.newest_missing,
             records_read=summary["records_read"],
         )

@@ -37,4 +37,5 @@ class TranslateWithoutSource(TranslateOffsets):
         assessed = procedure.progress.require(DataLossAssessed)
         floors, syncs, pairs = map(procedure.artifacts.load, (assessed.floors, assessed.syncs, assessed.pairs))
         bounds = bounds_at_boundary(procedure, procedure.artifacts.load(assessed.bounds))
-        return write_translation(procedure, folder, positions, floors, syncs, pairs, bounds, assessed.flowed_back)
+        known = assessed.flowed_back, bool(assessed.samples_missing)
+        return write_translation(procedure, folder, positions, floors, syncs, pairs, bounds, *known)

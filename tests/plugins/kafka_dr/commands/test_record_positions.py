@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_dr.commands.record_positions import open_recorder
-from kafka_dr.config.topology import Connectors, Flow, Topology
+from kafka_dr.commands.record_positions import open_recorder, signer_of
+from kafka_dr.config.topology import Connectors, Flow, Recorder, Topology
+from kafka_dr.errors import BadInput
+from kafka_dr.hooks.signing import make_key
 
 from tests.conftest import ROOT
 
@@ -147,3 +149,47 @@ def test_the_flow_the_other_way_is_watched_where_it_writes_back(
     assert (back is None) is (expected is None)
     hosts = back.connectors.workers if back and back.connectors else []
     assert [(repr(worker), names) for worker, names in hosts] == (expected or [])
+
+
+def test_the_private_key_is_the_recorders_own(tmp_path: Path) -> None:
+    """From a file that the environment names; one that is missing or another's is refused, and named."""
+    key, other = make_key(tmp_path / "key"), make_key(tmp_path / "other")
+    archive = f"file://{tmp_path}"
+    assert signer_of(Recorder(archive=archive), str(tmp_path / "key")) is None
+    signs = Recorder(archive=archive, public_keys=(other, key))
+    assert signer_of(signs, str(tmp_path / "key")).public_key == key
+    for path, told in ((None, "has no SWITCHBACK_RECORDER_KEY"), ("/none", "/none")):
+        with pytest.raises(BadInput, match=told):
+            signer_of(signs, path)
+    with pytest.raises(BadInput, match="belongs to no public key of the topology"):
+        signer_of(Recorder(archive=archive, public_keys=(other,)), str(tmp_path / "key"))
+
+
+@pytest.mark.parametrize("private", ["key", "other", None])
+def test_a_recorder_without_its_key_records_unsigned(
+    tmp_path: Path, private: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins all the same, and knows why it does not sign."""
+    key, _ = make_key(tmp_path / "key"), make_key(tmp_path / "other")
+    if private:
+        monkeypatch.setenv("SWITCHBACK_RECORDER_KEY", str(tmp_path / private))
+    flow = Flow(source="east", target="west", connect="there", connectors=Connectors(source="s", checkpoint="c"))
+    topology = Topology(
+        clusters={alias: {"connection": alias} for alias in ("east", "west")},
+        naming={"policy": "identity"},
+        flows=[flow],
+        routing={"kind": "file", "path": "r"},
+        journal={"connection": "j"},
+        airflow_api={"connection": "a"},
+        spark={"connection": "s"},
+        evidence="e",
+        recorder={"archive": f"file://{tmp_path}/archive", "public_keys": [key]},
+    )
+    settings = {
+        "clusters": CLUSTERS,
+        "workers": WORKERS,
+        "archive": {},
+        "journal": f"sqlite:///{tmp_path}/journal.db",
+    }
+    made = open_recorder(topology, flow, settings, threading.Event())
+    assert (made._signing is not None, made._unsigned_because is None) == (private == "key", private == "key")

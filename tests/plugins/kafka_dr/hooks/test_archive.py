@@ -99,8 +99,8 @@ def test_a_merge_that_was_interrupted_neither_loses_nor_doubles(
     """The process died between writing the whole and deleting all parts; read at once and after a merge."""
     for n in range(3):
         archive.write("ends", rows(n), NOON + timedelta(minutes=n))
-    real = Archive._delete
-    monkeypatch.setattr(Archive, "_delete", lambda self, names: real(self, list(names)[:deleted]))
+    real = Archive.delete
+    monkeypatch.setattr(Archive, "delete", lambda self, names: real(self, list(names)[:deleted]))
     archive.merge(NOON + timedelta(hours=1))
     assert numbers(archive) == [0, 1, 2]
     monkeypatch.undo()

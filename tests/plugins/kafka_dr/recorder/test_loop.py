@@ -116,6 +116,66 @@ def test_it_ends_when_told(archive: Archive) -> None:
     assert looks.whole == [True] and kept(archive) == [1]
 
 
+class Signing:
+    """Stands in for what signs; says what it was given."""
+
+    def __init__(self, *errors: Exception | None) -> None:
+        """Take what the first writes raise, in order."""
+        self.errors, self.given, self.merged = list(errors), [], 0
+
+    def write(self, rows: Any, at: datetime, ids: Any, dropped: int) -> None:
+        """One sample."""
+        error = self.errors.pop(0) if self.errors else None
+        if error is not None:
+            raise error
+        self.given.append((rows["at"].to_pylist(), at, ids, dropped))
+
+    def merge(self, before: datetime) -> None:
+        """Past hours."""
+        self.merged += 1
+
+
+def signed(archive: Archive, looks: Looks, signing: Signing | None, because: str | None = None) -> Recording:
+    """A recorder whose samples are signed, or should be."""
+    return Recording("a->b", looks, archive, 10.0, timedelta(days=14), threading.Event(), signing, because)
+
+
+def test_a_signed_sample_tells_how_many_were_dropped_before(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The archive was away for longer than samples are kept in memory; no number is skipped, and the gap is said."""
+    monkeypatch.setattr(recording, "_MOST_WAITING", 2)
+    away = ArchiveUnavailable("writing in the archive failed", "OSError", "look")
+    signing, looks = Signing(*[away] * 4), Looks()
+    one = signed(archive, looks, signing)
+    for seconds in range(5):
+        one.sample(NOON + timedelta(seconds=seconds))
+    assert [(at, dropped) for at, *_, dropped in signing.given] == [([4], 3), ([5], 0)]
+    assert looks.whole == [True, False, False, True, True] and signing.merged == 1
+
+
+def test_a_signer_that_fails_costs_no_sample(archive: Archive, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is stored unsigned, loudly; the next one has all states, and says that one is missing before it."""
+    signing, looks = Signing(None, RuntimeError("of the signer")), Looks()
+    one = signed(archive, looks, signing)
+    for seconds in range(4):
+        one.sample(NOON + timedelta(seconds=seconds))
+    assert kept(archive) == [2] and looks.whole == [True, False, True, False]
+    assert [(at, dropped) for at, *_, dropped in signing.given] == [([1], 0), ([3], 1), ([4], 0)]
+    told = capsys.readouterr().out
+    assert "ERROR a->b: a sample is stored unsigned" in told and "RuntimeError: of the signer" in told
+
+
+def test_without_a_private_key_samples_go_on_unsigned(
+    archive: Archive, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Said each hour; nothing is merged, since that would take the proofs from signed files."""
+    one = signed(archive, Looks(), None, "there is no key")
+    for minutes in (0, 1, 60, 61):
+        one.sample(NOON + timedelta(minutes=minutes))
+    assert kept(archive) == [1, 2, 3, 4] and len(list(tmp_path.rglob("*.parquet"))) == 4
+    told = capsys.readouterr().out
+    assert told.count("ERROR a->b: samples are not signed, and no failover relies on them: there is no key") == 2
+
+
 class Clock:
     """A clock that only looks and waits move on; as a recorder's `ended` it ends it after the last look."""
 

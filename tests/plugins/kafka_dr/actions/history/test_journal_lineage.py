@@ -474,9 +474,8 @@ def test_a_translation_without_the_source_gets_them(trips: Trips, assessed: bool
     )
     floors = pd.DataFrame({"topic": [], "partition": [], "source_end": [], "target_end": [], "sampled_at": []})
     pairs = pd.DataFrame({"topic": [], "partition": [], "upstream": [], "downstream": [], "sampled_at": []})
-    write_translation(
-        procedure, trips.folder, positions, floors, NO_PAIRS, pairs, trips.bounds(None, 290), flowed_back=True
-    )
+    known = {"flowed_back": True, "samples_missing": False}
+    write_translation(procedure, trips.folder, positions, floors, NO_PAIRS, pairs, trips.bounds(None, 290), **known)
     rows = pd.read_parquet(trips.folder / "segments.parquet")
     assert rows[["source_from", "target_from", "copied_back"]].values.tolist() == [[0, 0, True], [104, 100, False]]
 

@@ -1,0 +1,35 @@
+"""Makes a key with which the flight recorder signs its samples.
+
+python -m kafka_dr.commands.make_key --out FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kafka_dr.errors import BadInput
+from kafka_dr.hooks.signing import key_id, make_key
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return 0 if the key was made, 2 if not."""
+    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.make_key", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--out", type=Path, required=True, help="the file for the private key (0600), which must not exist"
+    )
+    path = parser.parse_args(arguments).out
+    try:
+        public_key = make_key(path)
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{path} holds the private key, id {key_id(public_key)}. Name its public key in the topology:")
+    print(f"recorder:\n  public_keys: [{public_key}]")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
