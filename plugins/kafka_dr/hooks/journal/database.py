@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, MetaData, Row, create_engine, event, inspect
+from sqlalchemy import URL, Connection, Row, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from kafka_dr.errors import BadInput, SystemUnavailable
+from kafka_dr.hooks.journal.schema import is_newest, load_alembic, migrate_schema
 from kafka_dr.hooks.redaction import one_line
 
 _T = TypeVar("_T")
@@ -81,11 +82,16 @@ class Database:
         with self._translated("usable"):
             self.engine = create_engine(url, poolclass=NullPool, hide_parameters=True, **options)
 
-    def make_tables(self, tables: MetaData) -> None:
-        """Create the tables that the database lacks; write nothing if no table is missing."""
+    def update_schema(self) -> None:
+        """Bring the schema to the newest revision; write nothing if the schema is up to date.
+
+        Raises:
+            BadInput: the database has an unknown schema; nothing was changed.
+        """
         with self._translated("usable"):
-            if not set(tables.tables) <= self._opening(lambda connection: set(inspect(connection).get_table_names())):
-                self._writing(tables.create_all)
+            if not self._opening(is_newest):
+                load_alembic()
+                self._writing(migrate_schema)
 
     def read(self, query: Any) -> list[Row[Any]]:
         """Run a query and return all rows."""

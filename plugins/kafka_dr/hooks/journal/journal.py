@@ -30,7 +30,6 @@ from kafka_dr.hooks.journal.tables import (
     ENTRIES,
     LEASES,
     SIGNS,
-    TABLES,
     CoolDown,
     JournalEntry,
     Lease,
@@ -51,15 +50,19 @@ class Journal:
     """Reads and writes the journal of all procedures, and the leases, in the database of one SQLAlchemy URL."""
 
     def __init__(self, url: str, clock: Callable[[], datetime] = utc_now, lock_seconds: float = 30.0) -> None:
-        """Open the journal and create missing tables.
+        """Open the journal; create its tables, or migrate them to the newest revision.
 
         Args:
             url: such as `sqlite:////var/lib/switchback/journal.db`, or `postgresql+psycopg://user@host/database`.
             clock: returns the time of entries and releases.
             lock_seconds: how long to wait for other writers' transactions, in seconds.
+
+        Raises:
+            BadInput: the URL cannot be used, or the database has a schema of another program or of a newer version.
+            SystemUnavailable: the database does not answer, or the role may not create or change tables.
         """
         self._clock, self._database = clock, open_database(url, lock_seconds)
-        self._database.make_tables(TABLES)
+        self._database.update_schema()
 
     def __repr__(self) -> str:
         return f"Journal({self._database.name!r})"
