@@ -7,6 +7,9 @@ Invariants
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -57,7 +60,7 @@ def migrate_schema(connection: Connection) -> None:
             "install the version of Switchback that wrote to this database last, or a newer version; nothing was"
             " changed",
         )
-    with _ONE_THREAD:
+    with _ONE_THREAD, _quiet_alembic():
         _run_alembic(connection, adopt=found is None and _has_first_schema(connection))
 
 
@@ -94,6 +97,18 @@ def _has_first_schema(connection: Connection) -> bool:
             " restore the journal's database from a backup. Nothing was changed",
         )
     return bool(columns)
+
+
+@contextmanager
+def _quiet_alembic() -> Iterator[None]:
+    """Keep Alembic's progress lines from the standard output of commands, to which Airflow's logging sends them."""
+    logger = logging.getLogger("alembic")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _run_alembic(connection: Connection, adopt: bool) -> None:

@@ -112,13 +112,13 @@ def test_a_migrated_database_has_the_tables_that_queries_use(url: str) -> None:
     engine.dispose()
 
 
-def test_a_journal_without_revision_is_adopted(url: str) -> None:
-    """Tables of the first schema keep their rows, and end as a new journal begins."""
+def test_a_journal_without_revision_is_adopted(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables of the first schema keep their rows, and end as a new journal begins; nothing is printed."""
     execute(url, *FIRST, "INSERT INTO signs_of_life VALUES ('watcher', '2026-11-20T12:00:00.000000+00:00')")
     journal = Journal(url)
     assert journal.last_sign("watcher") is not None
     assert journal.append("p", "s", "note", 0, {}).sequence == 1 and journal.verify() is None
-    assert version(url) == NEWEST
+    assert version(url) == NEWEST and capsys.readouterr().out == ""
     assert "ix_entries_step_kind" in {index["name"] for index in whole_schema(url)["entries"][1]}
     assert whole_schema(url)["signs_of_life"][0] == ["name", "at", "detail"]
 
