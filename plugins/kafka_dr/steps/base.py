@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
@@ -165,7 +164,7 @@ def bounded_by_fence(procedure: Run) -> Iterator[None]:
 
     previous_handler = signal.signal(signal.SIGALRM, interrupt)
     # Repeated every second: a library may swallow the first signal.
-    signal.setitimer(signal.ITIMER_REAL, max(0.01, deadline - time.time()), 1.0)
+    signal.setitimer(signal.ITIMER_REAL, max(0.01, deadline - procedure.progress.now()), 1.0)
     try:
         yield
     finally:
@@ -226,7 +225,7 @@ class ProcedureStep(JournaledStep, BaseOperator):
             self.log.info(
                 "Clients are fenced; at %s, in %.0f s, the procedure returns to the source by itself",
                 ends,
-                deadline - time.time(),
+                deadline - procedure.progress.now(),
             )
 
     def act(self, procedure: Run, context: Any) -> StepOutcome:

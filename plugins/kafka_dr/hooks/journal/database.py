@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Row, create_engine, event
@@ -19,6 +20,7 @@ from sqlalchemy.pool import NullPool
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from kafka_dr.errors import BadInput, SystemUnavailable
+from kafka_dr.hooks.journal.clock import utc_now
 from kafka_dr.hooks.journal.schema import is_newest, load_alembic, migrate_schema
 from kafka_dr.hooks.redaction import one_line
 
@@ -106,6 +108,14 @@ class Database:
         with self._translated("writable"):
             return self._writing(work)
 
+    def now(self) -> datetime:
+        """Return the time by which the journal's times are judged, in UTC."""
+        raise NotImplementedError
+
+    def time_in(self, connection: Connection) -> datetime:
+        """Return the time of what a transaction writes now, in UTC."""
+        raise NotImplementedError
+
     def _opening(self, work: Callable[[Connection], _T]) -> _T:
         return self._reading(work)
 
@@ -145,6 +155,14 @@ class SqliteDatabase(Database):
         super().__init__(url, lock_seconds, connect_args={"timeout": lock_seconds})
         event.listen(self.engine, "connect", _prepare_sqlite)
         event.listen(self.engine, "begin", _begin_sqlite)
+
+    def now(self) -> datetime:
+        """Return the time of this machine, on which the file is."""
+        return utc_now()
+
+    def time_in(self, connection: Connection) -> datetime:
+        """Return the time of this machine."""
+        return utc_now()
 
     def _opening(self, work: Callable[[Connection], _T]) -> _T:
         """Read when the journal is opened; repeat the read after a lock error.

@@ -10,7 +10,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -41,20 +41,15 @@ from kafka_dr.hooks.journal.tables import (
 )
 
 
-def utc_now() -> datetime:
-    """Return the current time, in UTC."""
-    return datetime.now(UTC)
-
-
 class Journal:
     """Reads and writes the journal of all procedures, and the leases, in the database of one SQLAlchemy URL."""
 
-    def __init__(self, url: str, clock: Callable[[], datetime] = utc_now, lock_seconds: float = 30.0) -> None:
+    def __init__(self, url: str, clock: Callable[[], datetime] | None = None, lock_seconds: float = 30.0) -> None:
         """Open the journal; create its tables, or migrate them to the newest revision.
 
         Args:
             url: such as `sqlite:////var/lib/switchback/journal.db`, or `postgresql+psycopg://user@host/database`.
-            clock: returns the time of entries and releases.
+            clock: returns the journal's time; None: the clock of a PostgreSQL server, or of the machine with SQLite.
             lock_seconds: how long to wait for other writers' transactions, in seconds.
 
         Raises:
@@ -66,6 +61,19 @@ class Journal:
 
     def __repr__(self) -> str:
         return f"Journal({self._database.name!r})"
+
+    def now(self) -> datetime:
+        """Return the journal's time, in UTC: the only time to compare with times of entries, leases and heartbeats.
+
+        The clocks of the machines on which tasks, watcher and Airflow's servers run may differ.
+
+        Raises:
+            SystemUnavailable: the journal's database does not answer.
+        """
+        return self._clock() if self._clock else self._database.now()
+
+    def _time_in(self, connection: Connection) -> datetime:
+        return self._clock() if self._clock else self._database.time_in(connection)
 
     def append(self, procedure_id: str, step: str, kind: str, epoch: int, payload: Any) -> JournalEntry:
         """Add one journal entry and return this entry; on return the entry is on disk.
@@ -86,7 +94,7 @@ class Journal:
 
         def add(connection: Connection) -> JournalEntry:
             refuse_old_epoch(connection, procedure_id, epoch)
-            return add_entry(connection, procedure_id, step, kind, epoch, self._clock(), text)
+            return add_entry(connection, procedure_id, step, kind, epoch, self._time_in(connection), text)
 
         return self._database.write(add)
 
@@ -153,11 +161,13 @@ class Journal:
             LeaseLost: another procedure holds the lease, or this procedure has already ended.
             NotReady: a cool-down runs; the message names the ended procedure and the seconds left.
         """
-        taken_at = now or self._clock()
         refuse_unkept(LEASES, pair=pair, holder=procedure_id)
-        return self._database.write(
-            lambda connection: take_pair(connection, pair, procedure_id, taken_at, cool_down_seconds, renew)
-        )
+
+        def take(connection: Connection) -> int:
+            taken_at = now or self._time_in(connection)
+            return take_pair(connection, pair, procedure_id, taken_at, cool_down_seconds, renew)
+
+        return self._database.write(take)
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
         """Return the cool-down that ran when a procedure first took the pair's lease.
@@ -196,11 +206,13 @@ class Journal:
             Superseded: the same procedure has a newer epoch.
             Contradiction: the lease was already released with another outcome.
         """
-        released_at = now or self._clock()
         refuse_unkept(LEASES, outcome=outcome)
-        self._database.write(
-            lambda connection: release_pair(connection, pair, procedure_id, epoch, str(outcome), released_at)
-        )
+
+        def release(connection: Connection) -> None:
+            released_at = now or self._time_in(connection)
+            release_pair(connection, pair, procedure_id, epoch, str(outcome), released_at)
+
+        self._database.write(release)
 
     def pass_lease(
         self,
@@ -229,11 +241,12 @@ class Journal:
             LeaseLost: the giver does not hold the lease, or has written an entry after `seen`.
             BadInput: the payload is not JSON.
         """
-        at, text = now or self._clock(), canonical_text(new_entry[3])
+        text = canonical_text(new_entry[3])
         refuse_unkept(LEASES, pair=pair, holder=taker, outcome=outcome)
         refuse_unkept(ENTRIES, procedure_id=new_entry[0], step=new_entry[1], kind=new_entry[2])
 
         def hand_over(connection: Connection) -> int:
+            at = now or self._time_in(connection)
             epoch = pass_pair(connection, pair, giver, taker, outcome, at, seen)
             add_entry(connection, *new_entry[:3], epoch, at, text)
             return epoch
@@ -247,12 +260,11 @@ class Journal:
 
     def show_life(self, name: str) -> None:
         """Store the present time as a service's last heartbeat; a heartbeat is no journal entry."""
-        at = iso_text(self._clock())
         refuse_unkept(SIGNS, name=name)
 
         def replace(connection: Connection) -> None:
             connection.execute(SIGNS.delete().where(SIGNS.c.name == str(name)))
-            connection.execute(SIGNS.insert().values(name=str(name), at=at))
+            connection.execute(SIGNS.insert().values(name=str(name), at=iso_text(self._time_in(connection))))
 
         self._database.write(replace)
 

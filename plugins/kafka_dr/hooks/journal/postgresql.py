@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import psycopg
@@ -24,6 +25,7 @@ from sqlalchemy import URL, Connection, event
 from sqlalchemy.exc import DBAPIError
 
 from kafka_dr.errors import BadInput, SystemUnavailable
+from kafka_dr.hooks.journal.clock import DatabaseClock
 from kafka_dr.hooks.journal.database import Database
 from kafka_dr.hooks.redaction import one_line
 
@@ -74,6 +76,21 @@ class PostgresqlDatabase(Database):
         super().__init__(url, lock_seconds, connect_args=settings | connect_timeout)
         event.listen(self.engine, "do_connect", self._connect)
         self._lock_statements = _build_lock_statements(math.ceil(lock_seconds * 1000), third * 1000)
+        self._clock = DatabaseClock(self._ask_time)
+
+    def now(self) -> datetime:
+        """Return the server's time, which is the same for all machines; the server is asked every few seconds."""
+        return self._clock.now()
+
+    def time_in(self, connection: Connection) -> datetime:
+        """Return the server's time now, not the time at which the transaction began."""
+        # A number, because the text of a time depends on the settings of role and database.
+        seconds = connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())").scalar_one()
+        return datetime.fromtimestamp(float(seconds), UTC)
+
+    def _ask_time(self) -> datetime:
+        with self._translated("readable"):
+            return self._reading(self.time_in)
 
     def _connect(self, _dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Session:
         parameters.setdefault("fallback_application_name", f"switchback {os.getpid()} {socket.gethostname()}")
