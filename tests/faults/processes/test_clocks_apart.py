@@ -48,7 +48,7 @@ entry = journal.append("p", "fence_producers", "intent", epoch, {})
 told["entry"] = entry.at.timestamp()
 began = time.monotonic()
 try:
-    with bounded_by_fence(run):
+    with bounded_by_fence(run, print):
         pause(60)
 except DeadlinePassed:
     told["struck_after"] = time.monotonic() - began

@@ -23,6 +23,7 @@ from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.journal.clock import utc_now
 from kafka_dr.hooks.journal.schema import is_newest, load_alembic, migrate_schema
 from kafka_dr.hooks.redaction import one_line
+from kafka_dr.interrupts import hold_back
 
 _T = TypeVar("_T")
 _URL_EXAMPLES = "sqlite:////path/journal.db or postgresql+psycopg://user:password@host/database"
@@ -103,7 +104,8 @@ class Database:
     def write(self, work: Callable[[Connection], _T]) -> _T:
         """Call `work` in one writing transaction and return its result; on return the data are on disk.
 
-        On SQLite, if another writer was first, the transaction is rolled back and `work` is called again.
+        On SQLite, if another writer was first, the transaction is rolled back and `work` is called again. A deadline
+        interrupts the wait for other writers, but neither `work` nor the commit.
         """
         with self._translated("writable"):
             return self._writing(work)
@@ -180,8 +182,10 @@ class SqliteDatabase(Database):
         return self._repeat(lambda: self._transaction(work))
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
-        with self.engine.connect().execution_options(switchback_write=True) as connection, connection.begin():
-            return work(connection)
+        with self.engine.connect().execution_options(switchback_write=True) as connection:
+            begun = connection.begin()
+            with hold_back(), begun:
+                return work(connection)
 
     def _repeat(self, work: Callable[[], _T]) -> _T:
         attempts = Retrying(

@@ -28,6 +28,7 @@ from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.journal.clock import DatabaseClock
 from kafka_dr.hooks.journal.database import Database
 from kafka_dr.hooks.redaction import one_line
+from kafka_dr.interrupts import hold_back
 
 _T = TypeVar("_T")
 #: Key of the writers' advisory lock, one lock per database; any number that no other program uses in the database.
@@ -131,8 +132,9 @@ class PostgresqlDatabase(Database):
     def _writing(self, work: Callable[[Connection], _T]) -> _T:
         with self._connected() as connection:
             self._take_lock(connection)
-            result = work(connection)
-            self._commit(connection)
+            with hold_back():
+                result = work(connection)
+                self._commit(connection)
             return result
 
     def _take_lock(self, connection: Connection) -> None:

@@ -49,7 +49,7 @@ def test_a_fence_is_not_cut_short(skewed: Any) -> None:
     assert 590 < procedure.progress.fence_deadline() - procedure.progress.now() <= 600
     with pytest.raises(WaitLonger):
         procedure.progress.wait("wait_for_zero_lag", "Zero lag", never, 60)
-    with bounded_by_fence(procedure):
+    with bounded_by_fence(procedure, print):
         time.sleep(0.2)
     assert 590 < ReviewTranslation(task_id="review_translation").wait_seconds(procedure) <= 600
 
@@ -57,7 +57,7 @@ def test_a_fence_is_not_cut_short(skewed: Any) -> None:
 def test_a_fence_is_not_prolonged(skewed: Any) -> None:
     """After its seconds every wait and every act ends."""
     procedure = fence(skewed, 0.3)
-    with pytest.raises(DeadlinePassed), bounded_by_fence(procedure):
+    with pytest.raises(DeadlinePassed), bounded_by_fence(procedure, print):
         time.sleep(30)
     with pytest.raises(DeadlinePassed):
         procedure.progress.check_fence_clock()
