@@ -57,18 +57,18 @@ def open_database(url: str, lock_seconds: float) -> Database:
             f"give the Airflow connection under `journal` in the topology a URL such as {_URL_EXAMPLES}",
         )
     try:
-        from kafka_dr.hooks.journal.postgresql import PostgresqlDatabase  # noqa: PLC0415 (its driver is an extra)
+        from kafka_dr.hooks.journal.postgresql import shared_database  # noqa: PLC0415 (its driver is an extra)
     except ImportError as error:
         raise SystemUnavailable(
             "the journal is not usable: PostgreSQL's driver is missing",
             str(error),
             "install requirements.txt, or Switchback's extra `postgres`, in the Python of Airflow's tasks",
         ) from None
-    return PostgresqlDatabase(parsed.set(drivername="postgresql+psycopg"), lock_seconds)
+    return shared_database(parsed.set(drivername="postgresql+psycopg"), lock_seconds)
 
 
 class Database:
-    """The common part of SQLite and PostgreSQL; connections are never reused, as forked tasks must not share any."""
+    """The common part of SQLite and PostgreSQL."""
 
     def __init__(self, url: URL, lock_seconds: float, **options: Any) -> None:
         """Create the SQLAlchemy engine; no connection is opened yet.
@@ -83,7 +83,7 @@ class Database:
         # The name is shown in errors: of the URL's query only host and port, as other parts may hold a password.
         self.name = url.set(query=shown).render_as_string(hide_password=True)
         with self._translated("usable"):
-            self.engine = create_engine(url, poolclass=NullPool, hide_parameters=True, **options)
+            self.engine = create_engine(url, hide_parameters=True, **options)
 
     def update_schema(self) -> None:
         """Bring the schema to the newest revision; write nothing if the schema is up to date.
@@ -154,7 +154,8 @@ class SqliteDatabase(Database):
     """A SQLite file; its locks exclude writers of other processes."""
 
     def __init__(self, url: URL, lock_seconds: float) -> None:
-        super().__init__(url, lock_seconds, connect_args={"timeout": lock_seconds})
+        # A forked task must not use a file that its parent has opened.
+        super().__init__(url, lock_seconds, poolclass=NullPool, connect_args={"timeout": lock_seconds})
         event.listen(self.engine, "connect", _prepare_sqlite)
         event.listen(self.engine, "begin", _begin_sqlite)
 

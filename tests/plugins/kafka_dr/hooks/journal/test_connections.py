@@ -1,0 +1,118 @@
+"""Connections to PostgreSQL: kept, tested, left to the parent after a fork, and given up when the server vanishes."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from kafka_dr.errors import SwitchbackError, SystemUnavailable
+from kafka_dr.hooks.journal.journal import Journal
+
+from tests.support.postgresql import Server
+
+
+@pytest.fixture
+def database(postgresql: Server) -> str:
+    """The name of a new and empty database."""
+    return postgresql.make_database()
+
+
+@pytest.fixture
+def url(postgresql: Server, database: str) -> str:
+    """Its URL."""
+    return postgresql.url(database)
+
+
+def note(journal: Journal, payload: Any = None) -> Any:
+    """Append any entry."""
+    return journal.append("p", "s", "note", 0, payload)
+
+
+def sessions(server: Server, database: str) -> dict[int, str]:
+    """The open sessions of a database: process -> state."""
+    return dict(
+        server.execute(
+            f"SELECT pid, state FROM pg_stat_activity WHERE datname = '{database}' AND pid <> pg_backend_pid()"
+        )
+    )
+
+
+def test_a_connection_is_used_again(postgresql: Server, url: str, database: str) -> None:
+    """By all journals of the process, and it waits for its next transaction outside of any."""
+    note(Journal(url))
+    (first,) = sessions(postgresql, database)
+    for _ in range(5):
+        journal = Journal(url)
+        note(journal)
+        assert journal.entries() and journal.last_sign("watcher") is None
+        with pytest.raises(SwitchbackError):
+            journal.append("p", "s", "note", 0, object())
+        assert sessions(postgresql, database) == {first: "idle"}
+
+
+def test_many_threads_leave_two_connections(postgresql: Server, url: str, database: str) -> None:
+    """Each gets one when it needs one."""
+    journal = Journal(url)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: (note(journal, number), journal.entries()), range(40)))
+    assert len(sessions(postgresql, database)) <= 2 and set(sessions(postgresql, database).values()) == {"idle"}
+    assert journal.verify() is None and len(journal.entries()) == 40
+
+
+def test_a_connection_that_failed_is_not_used_again(postgresql: Server, url: str, database: str) -> None:
+    """Whatever the error."""
+    journal = Journal(url)
+    (first,) = sessions(postgresql, database)
+
+    def fail(_: Any) -> None:
+        raise KeyError("own")
+
+    with pytest.raises(KeyError):
+        journal._database.write(fail)
+    assert first not in sessions(postgresql, database)
+    assert note(journal).sequence == 1
+
+
+@pytest.mark.parametrize("act", [note, Journal.entries, Journal.now], ids=["write", "read", "time"])
+def test_a_connection_that_died_meanwhile_is_replaced(postgresql: Server, url: str, database: str, act: Any) -> None:
+    """Before the transaction begins, so that nobody notices and nothing is done twice."""
+    journal = Journal(url)
+    note(journal)
+    for pid in sessions(postgresql, database):
+        postgresql.execute(f"SELECT pg_terminate_backend({pid})")
+    act(journal)
+    assert len(journal.entries()) == (2 if act is note else 1)
+
+
+def test_a_forked_process_opens_its_own_connections(postgresql: Server, url: str, database: str) -> None:
+    """And leaves the parent's as they are, at its end as well."""
+    journal = Journal(url)
+    note(journal)
+    (parents,) = sessions(postgresql, database)
+    ready, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            note(journal)
+            note(Journal(url))
+            own = set(sessions(postgresql, database)) - {parents}
+            status = 0 if len(own) == 1 and len(journal.entries()) == 3 else 2
+        finally:
+            os.write(tell, b"x")
+            os._exit(status)
+    os.read(ready, 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert note(journal).sequence == 4 and parents in sessions(postgresql, database)
+    assert journal.verify() is None
+
+
+def test_a_server_out_of_reach_when_opening_is_named(postgresql: Server) -> None:
+    """As a system that does not answer."""
+    began = time.monotonic()
+    with pytest.raises(SystemUnavailable, match="not usable"):
+        Journal("postgresql+psycopg://me@127.0.0.1:1/x", lock_seconds=3)
+    assert time.monotonic() - began < 15
