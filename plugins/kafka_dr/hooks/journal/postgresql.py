@@ -50,6 +50,14 @@ WHERE granted AND locktype = 'advisory' AND (classid, objid, objsubid) = (0, %s,
 """
 
 
+#: A server that vanishes is noticed within these limits, unless the URL states others; seconds, and milliseconds.
+_TCP_LIMITS = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
 #: Connections that one process keeps for its next transactions; threads that need more open some for a moment.
 _KEPT_CONNECTIONS = 2
 #: How long a connection that was used before may take to answer, in seconds.
@@ -120,7 +128,8 @@ class PostgresqlDatabase(Database):
     def __init__(self, url: URL, lock_seconds: float) -> None:
         third = max(1, math.ceil(lock_seconds / 3))
         # A third of the wait per host, as a URL may name three; libpq takes whole seconds, two at least.
-        unstated = {} if "connect_timeout" in url.query else {"connect_timeout": max(2, third)}
+        limits = {"connect_timeout": max(2, third)} | _TCP_LIMITS
+        unstated = {name: limit for name, limit in limits.items() if name not in url.query}
         # Behind a pool such as pgbouncer each transaction may use another session: no prepared statements.
         settings = {"target_session_attrs": "read-write", "client_encoding": "utf8", "prepare_threshold": None}
         pool = {"poolclass": QueuePool, "pool_size": _KEPT_CONNECTIONS, "max_overflow": -1}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,8 +14,10 @@ from typing import Any
 import pytest
 from kafka_dr.errors import SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.journal.postgresql import shared_database
+from sqlalchemy import make_url
 
-from tests.support.postgresql import Server
+from tests.support.postgresql import ROOT, Server
 
 
 @pytest.fixture
@@ -108,6 +114,72 @@ def test_a_forked_process_opens_its_own_connections(postgresql: Server, url: str
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert note(journal).sequence == 4 and parents in sessions(postgresql, database)
     assert journal.verify() is None
+
+
+def test_what_the_url_states_is_not_overridden(postgresql: Server, database: str) -> None:
+    """Limits of TCP and of connecting are ours only where the URL states none."""
+    stated = f"{postgresql.url(database)}&tcp_user_timeout=77000&keepalives_idle=70&connect_timeout=7"
+    for url, expected in ((postgresql.url(database), ("10000", "5", "10")), (stated, ("77000", "70", "7"))):
+        connection = shared_database(make_url(url), 30.0).engine.raw_connection()
+        parameters = connection.driver_connection.info.get_parameters()
+        seen = tuple(parameters[name] for name in ("tcp_user_timeout", "keepalives_idle", "connect_timeout"))
+        connection.close()
+        assert seen == expected
+
+
+# A server whose packets get lost: in a network of the test's own, so that the kernel's limits are seen.
+
+VANISHED = """
+import json, subprocess, sys, threading, time
+from pathlib import Path
+from kafka_dr.errors import SystemUnavailable
+from kafka_dr.hooks.journal.clock import utc_now
+from kafka_dr.hooks.journal.journal import Journal
+from tests.support.postgresql import Server
+from tests.plugins.kafka_dr.hooks.journal.test_database import Proxy
+folder, database, when = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+server = Server(folder)
+proxy = Proxy(server)
+url = f"postgresql+psycopg://postgres@127.0.0.1:{proxy.port}/{database}"
+def vanish():
+    subprocess.run(["iptables", "-A", "INPUT", "-i", "lo", "-j", "DROP"], check=True)
+    return utc_now()
+journal = Journal(url, clock=vanish if when == "in a write" else None)
+if when == "in a read":
+    blocker = server.connect(database)
+    blocker.execute("BEGIN")
+    blocker.execute("LOCK TABLE entries IN ACCESS EXCLUSIVE MODE")
+    threading.Timer(1, vanish).start()
+elif when == "between two":
+    vanish()
+began = time.monotonic()
+try:
+    journal.entries() if when != "in a write" else journal.append("p", "s", "note", 0, {})
+    told = "no error"
+except SystemUnavailable as error:
+    told = str(error)
+print(json.dumps([told, time.monotonic() - began]))
+"""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "ip", "iptables"))),
+    reason="a network namespace of its own needs root, unshare, ip and iptables",
+)
+@pytest.mark.parametrize("when", ["in a read", "in a write", "between two"])
+def test_a_server_that_vanishes_is_noticed(postgresql: Server, url: str, database: str, when: str) -> None:
+    """Within seconds, though a writer may wait for others for half a minute; nothing is written."""
+    Journal(url)
+    paths = os.pathsep.join(str(ROOT / folder) for folder in ("plugins", "spark", "."))
+    done = subprocess.run(
+        ["unshare", "--net", sys.executable, "-c", VANISHED, str(postgresql.folder), database, when],
+        capture_output=True, text=True, timeout=90, check=False, cwd=ROOT, env=os.environ | {"PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told, seconds = json.loads(done.stdout.splitlines()[-1])
+    assert "the journal is not" in told and 0 < seconds < 25
+    assert Journal(url).entries() == []
 
 
 def test_a_server_out_of_reach_when_opening_is_named(postgresql: Server) -> None:
