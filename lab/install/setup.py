@@ -1,7 +1,8 @@
 """Set up a new machine: Java, the virtual environment, the jars. Runs with the system's Python.
 
-`python -m lab.install.setup postgresql jdk` installs what only some tests need: the PostgreSQL server that tests of the
-journal start, and the compiler of Java classes that tests and benchmarks bring.
+`python -m lab.install.setup postgresql jdk faketime` installs what only some tests need: the PostgreSQL server that
+tests of the journal start, the compiler of Java classes that tests and benchmarks bring, and the library that sets the
+clock of one process.
 
 Each step is skipped if it was done before; an interrupted step is repeated.
 """
@@ -51,7 +52,7 @@ def main() -> int:
             f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]};"
             " install a newer Python, and run: make setup PYTHON=<its path>"
         )
-    parts = {"postgresql": ensure_postgresql, "jdk": ensure_compiler}
+    parts = {"postgresql": ensure_postgresql, "jdk": ensure_compiler, "faketime": ensure_faketime}
     if unknown := [name for name in sys.argv[1:] if name not in parts]:
         raise SystemExit(f"setup installs {' and '.join(parts)} beside its usual steps, not {', '.join(unknown)}")
     if sys.argv[1:]:
@@ -159,6 +160,22 @@ def ensure_compiler() -> None:
             _apt_install("openjdk-17-jdk-headless")
     if find_compiler() is None:
         _step("jdk", False, f"{NO_COMPILER}; tests that compile are skipped")
+
+
+def faketime_library() -> Path | None:
+    """Return libfaketime, which a process preloads to have a clock of its own; None where it is not installed."""
+    return next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+
+
+def ensure_faketime() -> None:
+    """Install libfaketime if this process can run apt-get as root, else print what is missing."""
+    if faketime_library() is None and _may_apt_install():
+        _step("faketime", False, "installing faketime")
+        # apt-get prints the error.
+        with suppress(subprocess.CalledProcessError):
+            _apt_install("faketime")
+    found = faketime_library() is not None
+    _step("faketime", found, "libfaketime is not installed here (Debian's package faketime); tests on it are skipped")
 
 
 def _install_without_cluster() -> None:

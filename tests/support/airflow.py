@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +20,8 @@ class Api:
         self.username = "switchback"
         self.roles: dict[str, frozenset[str]] = {}
         self.tried: dict[str, list[TaskInstance]] = {}
+        #: The clock of Airflow's API server, in the header Date of each answer; None for an answer without it.
+        self.now: Callable[[], datetime | None] = lambda: datetime.now(UTC)
 
     def dag_run(self, dag_id: str, run_id: str) -> DagRun:
         """Return the run."""
@@ -32,8 +36,9 @@ class Api:
         return self.tried.get(task_id, [])
 
     def hitl(self, dag_id: str, run_id: str, task_id: str) -> HitlAnswer | None:
-        """Return the gate's answer; None without one."""
-        return self.answers.get(task_id)
+        """Return the gate's answer, as sent now; None without one."""
+        answer = self.answers.get(task_id)
+        return answer and replace(answer, read_at=self.now())
 
     def answer(self, gate: str, subject: str, **changes: Any) -> None:
         """Store an answer to a gate; by default bob approves now."""

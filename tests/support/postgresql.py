@@ -22,7 +22,7 @@ from typing import Any
 
 import psycopg
 
-from lab.install.setup import postgresql_programs
+from lab.install.setup import faketime_library, postgresql_programs
 
 ROOT = Path(__file__).parents[2]
 #: Nothing here has to outlive the machine, and durability is asked of the settings, not of the disk.
@@ -64,12 +64,33 @@ class Server:
         return name
 
 
+def clock_of(seconds: int) -> dict[str, str]:
+    """Return the environment of a process whose clock is so many seconds ahead; its monotonic clock is the machine's.
+
+    The library libfaketime is needed.
+    """
+    return {
+        "LD_PRELOAD": str(faketime_library()), "FAKETIME": f"{seconds:+d}", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }  # fmt: skip
+
+
 @contextmanager
-def running_server(standby_of: Server | None = None) -> Iterator[Server]:
-    """Yield a server that ends with the block, or with this process."""
+def running_server(standby_of: Server | None = None, ahead: int = 0) -> Iterator[Server]:
+    """Yield a server that ends with the block, or with this process.
+
+    Args:
+        ahead: how many seconds the server's clock is ahead of the machine's.
+    """
     command = [sys.executable, "-m", "tests.support.postgresql", *([str(standby_of.folder)] if standby_of else [])]
     with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"SERVER_AHEAD": str(ahead)},
     ) as guardian:
         told = guardian.stdout.readline().strip()
         try:
@@ -93,6 +114,7 @@ def guard(primary: str | None) -> None:
         server = subprocess.Popen(
             [program("postgres"), "-D", folder / "data", "-k", folder],
             stdin=subprocess.DEVNULL, stdout=(folder / "log").open("ab"), stderr=subprocess.STDOUT, cwd=folder,
+            env=os.environ | (clock_of(ahead) if (ahead := int(os.environ["SERVER_AHEAD"])) else {}),
             preexec_fn=die_with_parent, **account,
         )  # fmt: skip
         try:

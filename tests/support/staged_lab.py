@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from copy import deepcopy
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,7 +104,8 @@ class Answers:
 
     def hitl(self, dag_id: str, run_id: str, task_id: str) -> HitlAnswer | None:
         """Return the gate's answer."""
-        return self._given.get(task_id)
+        given = self._given.get(task_id)
+        return given and replace(given, read_at=datetime.now(UTC))
 
     def approve(self, gate: str, digest: str) -> None:
         """Store the approver's approval of this digest."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from kafka_dr.actions.concurrently import run_concurrently
@@ -234,7 +233,7 @@ def still_stopping(procedure: Run, part: str) -> bool:
     Connect takes a minute to close a task whose source does not answer.
     """
     since = stopping_since(procedure, part)
-    return since is not None and time.time() < since + procedure.request.deadlines.stop_seconds
+    return since is not None and procedure.progress.now() < since + procedure.request.deadlines.stop_seconds
 
 
 def connector_states(procedure: Run) -> list[tuple[str, ConnectorStatus]]:
@@ -306,7 +305,7 @@ def group_sync_stopped(procedure: Run, step: str) -> None:
             return
         if since is None:
             raise running_again(status)
-        if time.time() >= since + limit:
+        if procedure.progress.now() >= since + limit:
             raise DeadlinePassed(
                 f"{name} still runs {limit:.0f} s after the request to stop",
                 str(status),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -194,4 +193,4 @@ def killed_after(seconds: float, submission: SparkSubmitOperator) -> Iterator[Ev
 def _input_seconds(procedure: Run) -> float:
     """Return how many seconds the job waits for its input: 300, or the rest of `max_fence_seconds` if it is shorter."""
     deadline = procedure.progress.fence_deadline()
-    return _INPUT_SECONDS if deadline is None else max(1.0, min(_INPUT_SECONDS, deadline - time.time()))
+    return _INPUT_SECONDS if deadline is None else max(1.0, min(_INPUT_SECONDS, deadline - procedure.progress.now()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -40,6 +40,7 @@ class HitlAnswer:
         responded_by_id: id of the person who answered: the user name under the simple auth manager, a number under FAB.
         responded_by_name: user name of the person who answered, under both auth managers.
         responded_at: time of the answer; also set if the gate expired and took its defaults, with no person's answer.
+        read_at: when Airflow's API sent this record, by the same clock as `responded_at`; None if the API sent no time.
     """
 
     subject: str
@@ -51,6 +52,7 @@ class HitlAnswer:
     responded_at: datetime | None
     params_input: dict[str, Any]
     created_at: datetime | None
+    read_at: datetime | None = None
 
     @property
     def digest(self) -> str:
@@ -98,7 +100,8 @@ class AirflowApi:
         answer = self._attempt(path, timeout)
         if answer.status == 404:
             return None
-        return self._gate(self._require_object(self._endpoint.accept(answer, f"GET {path}"), "a gate"))
+        details = self._require_object(self._endpoint.accept(answer, f"GET {path}"), "a gate")
+        return replace(self._gate(details), read_at=answer.date)
 
     def task_instances(self, dag_id: str, run_id: str, timeout: float = 10.0) -> list[TaskInstance]:
         """Return all tasks of a run, in Airflow's order; the API is read page by page."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -73,12 +75,14 @@ class HttpAnswer:
         body: the parsed JSON; None without JSON.
         text: the first characters of the body; without a usable answer, the reason. One line.
         timed_out: True if no usable answer arrived, but the request may have arrived: a write may have taken effect.
+        date: the answer's time by the server's own clock, from the header Date; None without one.
     """
 
     status: int
     body: Any = None
     text: str = ""
     timed_out: bool = False
+    date: datetime | None = None
 
     @property
     def ok(self) -> bool:
@@ -158,7 +162,7 @@ class JsonEndpoint:
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                return self._answer(response, ends_at)
+                return replace(self._answer(response, ends_at), date=_date_of(response))
         except (requests.Timeout, ReadTimeoutError):
             return HttpAnswer(NO_ANSWER, text=f"no answer within {timeout:g} s", timed_out=True)
         except requests.ConnectionError as error:
@@ -250,6 +254,15 @@ class JsonEndpoint:
             return HttpAnswer(
                 response.status_code if usable else NO_ANSWER, None, text if usable else f"not JSON: {text}", not usable
             )
+
+
+def _date_of(response: requests.Response) -> datetime | None:
+    """Return the time in a response's header Date; None without a readable one."""
+    try:
+        date = parsedate_to_datetime(response.headers["Date"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return date if date.tzinfo else None
 
 
 def _forms_of(auth: tuple[str, str] | None) -> tuple[str, ...]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 
 from kafka_dr.errors import ApprovalMissing
 from kafka_dr.hooks.airflow_api import HitlAnswer
 from kafka_dr.procedure.entries import Approval, DataLossAssessed, FailoverForecast, TargetOpened
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.systems import Systems
-from kafka_dr.vocabulary import APPROVE, ApprovedThrough, Step
+from kafka_dr.vocabulary import APPROVE, ApprovedThrough, Entry, Step
 
 #: Set by the command run_procedure, for the steps that its own Airflow runs.
 APPROVED_THROUGH_VARIABLE = "KAFKA_DR_APPROVED_THROUGH"
@@ -64,9 +63,8 @@ class Approvals:
             )
         # Once the target was opened under an approval, the approval's age must not prolong the clients' downtime.
         opened = self._progress.done(TargetOpened) is not None
-        problem = problem_with(
-            answer, self.starter(), digest, time.time(), None if opened else self._valid_seconds
-        ) or self._no_approver(answer)
+        age, valid = self._age_of(answer, gate), None if opened else self._valid_seconds
+        problem = problem_with(answer, self.starter(), digest, age, valid) or self._no_approver(answer)
         by = answer.responded_by_name or answer.responded_by_id
         if problem or by is None or answer.responded_at is None:
             raise ApprovalMissing(
@@ -89,6 +87,16 @@ class Approvals:
             return ""
         allowed = ", ".join([*approvers.users, *(f"role {role}" for role in approvers.roles)])
         return f"{name} is no approver; approvers by the topology: {allowed}"
+
+    def _age_of(self, answer: HitlAnswer, gate: str) -> float:
+        """Return how many seconds ago a gate was answered, by one clock: that of Airflow's API, else the journal's.
+
+        By the journal, the answer is as old as the gate's record of it, or at most as old as the gate's question.
+        """
+        if answer.responded_at is not None and answer.read_at is not None:
+            return (answer.read_at - answer.responded_at).total_seconds()
+        recorded = [e.at.timestamp() for e in self._progress.entries(Entry.APPROVAL) if e.step == gate]
+        return self._progress.now() - (recorded[-1] if recorded else self._progress.clock(gate))
 
     def require_plan(self) -> Approval:
         """Return the valid approval of the run's plan; raise ApprovalMissing as `require` does."""
@@ -116,14 +124,14 @@ def how_to_ask_again(gate: str) -> str:
     )
 
 
-def problem_with(answer: HitlAnswer, starter: str, digest: str, now: float, valid_seconds: float | None) -> str:
+def problem_with(answer: HitlAnswer, starter: str, digest: str, age: float, valid_seconds: float | None) -> str:
     """Return why a gate's answer is no valid approval; empty if the answer is valid.
 
     Args:
         answer: Airflow's record of the answer.
         starter: user who started the run.
         digest: the digest that the gate's question must have named.
-        now: the current time, in seconds since 1970.
+        age: how many seconds ago the answer was given.
         valid_seconds: maximum age of the answer, in seconds; None for any age.
     """
     if answer.chosen_options != (APPROVE,):
@@ -134,7 +142,6 @@ def problem_with(answer: HitlAnswer, starter: str, digest: str, now: float, vali
         return f"{starter} started the run and answered the gate"
     if not digest or answer.digest != digest:
         return f"the answered question does not name digest {digest}"
-    age = now - answer.responded_at.timestamp()
     if valid_seconds is not None and age > valid_seconds:
         return f"the answer was given {age:.0f} s ago, and an answer is valid for {valid_seconds:.0f} s"
     return ""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from kafka_dr.errors import LeaseLost, Refusal, Superseded
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.interrupts import hold_back, let_through
 from kafka_dr.procedure.entries import Fact, continued_by
 from kafka_dr.vocabulary import Entry, Step
 
@@ -41,13 +42,17 @@ def acting_under(authority: Authority, undo: Callable[[], object]) -> Iterator[N
     """Check the right just before and just after the body; if the right was lost meanwhile, call `undo` and raise.
 
     The body is one call that changes a cluster or a connector. `undo` is called only if `authority.may_undo()` is True.
+    A deadline may interrupt the body, but neither the undo nor the way from the body to the undo.
     """
     authority.hold()
-    try:
-        yield
-    finally:
-        # Also after a failure: a call that was interrupted or timed out may have taken effect.
-        _undo_if_late(authority, undo)
+    with hold_back():
+        try:
+            with let_through():
+                yield
+        finally:
+            # Also after a failure: a call that was interrupted or timed out may have taken effect.
+            with hold_back():
+                _undo_if_late(authority, undo)
 
 
 def _undo_if_late(authority: Authority, undo: Callable[[], object]) -> None:

@@ -121,13 +121,17 @@ class Progress:
         entries = self._journal.entries(self._id, step, Entry.INTENT)
         return entries[0].at.timestamp() if entries else None
 
+    def now(self) -> float:
+        """Return the journal's time, in seconds since 1970, to be compared with the times that this class returns."""
+        return self._journal.now().timestamp()
+
     def clock(self, step: str) -> float:
         """Return when the step's newest try began, in seconds since 1970; the present time if no try has begun.
 
         A step that Airflow wakes after a wait continues its try.
         """
         tries = list(facts_of(self._journal.entries(self._id, step, Entry.INTENT), TryBegun))
-        return next((e.at.timestamp() for e, begun in tries if begun == tries[-1][1]), time.time())
+        return next(e.at.timestamp() for e, begun in tries if begun == tries[-1][1]) if tries else self.now()
 
     def refuse_other_run(self, run_id: str) -> None:
         """Raise BadInput if another run has the same procedure id, because both runs would share lease and folder."""
@@ -174,7 +178,7 @@ class Progress:
         Once open_target has begun, nothing is raised.
         """
         deadline = self.fence_deadline()
-        if deadline is not None and time.time() > deadline and self.began(Step.OPEN_TARGET) is None:
+        if deadline is not None and self.now() > deadline and self.began(Step.OPEN_TARGET) is None:
             raise DeadlinePassed(
                 "Clients have been fenced for as long as allowed",
                 f"on {self._request.source}, max_fence_seconds={self._request.deadlines.max_fence_seconds:.0f}",
@@ -209,7 +213,7 @@ class Progress:
             try:
                 return look()
             except NotYet as state:
-                if time.time() >= deadline:
+                if self.now() >= deadline:
                     cut_short = ", because max_fence_seconds are over" if deadline < began + seconds else ""
                     raise DeadlinePassed(
                         f"{what}: not within {max(0.0, deadline - began):.0f} s{cut_short}",

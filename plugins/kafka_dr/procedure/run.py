@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -191,8 +190,8 @@ class Run:
         refuse_open([Path(self.topology.evidence), *([archive] if archive else []), *self.journal.files])
 
     def now(self) -> str:
-        """Return the current time, ISO 8601 UTC."""
-        return datetime.now(UTC).isoformat()
+        """Return the journal's time, ISO 8601 UTC."""
+        return self.journal.now().isoformat()
 
     def close(self) -> None:
         """Drop the clients of outside systems; the next use creates new clients."""

@@ -6,18 +6,17 @@ Invariants
    Airflow wakes after a wait keeps the newest epoch.
 2. Predecessors are looked up in the journal: a task marked successful manually has no outcome in the journal.
 3. A refusal ends the step at once; Airflow retries a step after an outside system did not answer.
-4. Between fence and open_target no step outlasts `max_fence_seconds`: a hanging step is interrupted.
+4. Between fence and open_target no step outlasts `max_fence_seconds`: a hanging step is interrupted; if it cannot be
+   interrupted, its process is ended.
 5. A step with an outcome is skipped, unless its proof may have expired, or a predecessor has a newer outcome.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
@@ -26,6 +25,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import DeadlinePassed, LeaseLost, Superseded, SwitchbackError, SystemUnavailable
+from kafka_dr.interrupts import interrupted_after
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.binding import refuse_broken_binding
 from kafka_dr.procedure.entries import ProcedureClosed, StepOutcome, TryBegun
@@ -158,36 +158,30 @@ def _as_airflow(error: SwitchbackError, step: str) -> AirflowException:
 
 
 @contextmanager
-def bounded_by_fence(procedure: Run) -> Iterator[None]:
+def bounded_by_fence(procedure: Run, record: Callable[[SwitchbackError], object]) -> Iterator[None]:
     """Interrupt the block with DeadlinePassed at the fence's deadline; do nothing once open_target has begun.
 
     Works only in the main thread, because no other thread gets signals.
+
+    Args:
+        record: writes the step's failure to the journal; called only if the block hangs in code that takes no signal,
+            before the process is ended.
     """
     deadline = procedure.progress.fence_deadline()
-    if (
-        deadline is None
-        or procedure.progress.began(Step.OPEN_TARGET) is not None
-        or threading.current_thread() is not threading.main_thread()
-    ):
+    if deadline is None or procedure.progress.began(Step.OPEN_TARGET) is not None:
         yield
         return
 
-    def interrupt(*_: Any) -> None:
-        raise DeadlinePassed(
+    def late() -> DeadlinePassed:
+        return DeadlinePassed(
             "Clients have been fenced for as long as allowed",
             f"the step was interrupted; the fence is on {procedure.request.source}",
             "The procedure returns to the source by itself. Find out why the step took so long before you start a new"
             " run.",
         )
 
-    previous_handler = signal.signal(signal.SIGALRM, interrupt)
-    # Repeated every second: a library may swallow the first signal.
-    signal.setitimer(signal.ITIMER_REAL, max(0.01, deadline - time.time()), 1.0)
-    try:
+    with interrupted_after(deadline - procedure.progress.now(), late, lambda: record(late())):
         yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous_handler)
 
 
 class ProcedureStep(JournaledStep, BaseOperator):
@@ -231,7 +225,8 @@ class ProcedureStep(JournaledStep, BaseOperator):
             return {"done": self.task_id}
         self.begin(procedure, context, woken)
         self._log_countdown(procedure)
-        with bounded_by_fence(procedure) if self.bounded else nullcontext():
+        record = partial(self._try_to_record, procedure)
+        with bounded_by_fence(procedure, record) if self.bounded else nullcontext():
             outcome = self.act(procedure, context)
         record_fact(procedure.authority, self.task_id, outcome)
         return {"done": self.task_id}
@@ -243,7 +238,7 @@ class ProcedureStep(JournaledStep, BaseOperator):
             self.log.info(
                 "Clients are fenced; at %s, in %.0f s, the procedure returns to the source by itself",
                 ends,
-                deadline - time.time(),
+                deadline - procedure.progress.now(),
             )
 
     def act(self, procedure: Run, context: Any) -> StepOutcome:

@@ -12,10 +12,18 @@ from airflow.sdk.exceptions import AirflowException
 
 from kafka_dr.errors import ApprovalMissing, HookUnavailable, Refusal
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import AnswerIgnored, Approval, ApprovalGiven, GateApproved, GatePassed
+from kafka_dr.procedure.entries import (
+    AnswerIgnored,
+    Approval,
+    ApprovalGiven,
+    GateApproved,
+    GatePassed,
+    TryBegun,
+    facts_of,
+)
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import JournaledStep
-from kafka_dr.vocabulary import APPROVE, REJECT
+from kafka_dr.vocabulary import APPROVE, REJECT, Entry
 
 #: How often a gate asks again after an answer that does not count, such as an answer by the starter of the run.
 _MAX_REPEATS = 5
@@ -91,15 +99,15 @@ class ProcedureGate(JournaledStep, HITLOperator):
     def _was_cleared(self, procedure: Run) -> bool:
         """Whether a person has cleared the gate's task since the gate's outcome was written.
 
-        Then a try of the task succeeded after the outcome was written. A try that was killed did not succeed, and its
-        retry is no clearing. The old answer proves nothing: Airflow keeps it until the cleared gate asks again.
+        Then the try that wrote the outcome, or a later one, succeeded. A try that was killed did not succeed, and its
+        retry is no clearing. The old answer proves nothing: Airflow keeps it until the cleared gate asks again. Tries
+        are compared by their numbers, because Airflow's times are of another clock than the journal's.
         """
         done = procedure.progress.outcome_entry(self.task_id)
+        intents = facts_of(procedure.journal.entries(procedure.id, self.task_id, Entry.INTENT), TryBegun)
+        begun = [fact.attempt for entry, fact in intents if entry.sequence < done.sequence]
         tries = procedure.systems.api.tries(procedure.identity.dag_id, procedure.identity.run_id, self.task_id)
-        return any(
-            attempt.state == "success" and attempt.end_date is not None and attempt.end_date >= done.at
-            for attempt in tries
-        )
+        return any(attempt.state == "success" and attempt.try_number >= max(begun, default=1) for attempt in tries)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Record the approval as Airflow's API states it; the event alone proves no approval.

@@ -21,7 +21,7 @@ from kafka_dr.connections import Connections
 from kafka_dr.domain.kafka_model.acl import Authorizer
 from kafka_dr.domain.readiness.owners import MARKER_ENTRY, acl_marker_place, connector_marker_place
 from kafka_dr.hooks.brokers.acls import ClusterAcls
-from kafka_dr.hooks.journal.journal import Journal, utc_now
+from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import Fact, MarkerDisturbed, MarkerKept, MarkerToKeep, facts_in
 from kafka_dr.vocabulary import Entry
 from kafka_dr.watcher.authority import STEP
@@ -142,7 +142,7 @@ def _told(change: str) -> str:
 def _note_disturbance(journal: Journal, marker: Marker, change: str, period: float) -> None:
     sign = sign_of_marker(marker.place)
     last = journal.last_sign(sign)
-    if last is None or utc_now() - last > timedelta(seconds=2 * period):
+    if last is None or journal.now() - last > timedelta(seconds=2 * period):
         fact = MarkerDisturbed(marker_disturbed=marker.place, disturbance=change, acl_entries=marker.acl_entry)
         _record(journal, fact)
     journal.show_life(sign)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from kafka_dr.actions.concurrently import run_concurrently
@@ -162,7 +161,7 @@ class MoveGuard:
         first_look = self._undone(procedure)
         if not first_look.as_texts():
             return ""
-        if first_look.flow and not guard.is_spent(datetime.now(UTC)):
+        if first_look.flow and not guard.is_spent(procedure.journal.now()):
             # At once: while both flows run, records go in a circle, and double about once a second.
             procedure.authority.hold()
             _stop_reverse(procedure, settle=0.0)
@@ -174,7 +173,7 @@ class MoveGuard:
         if guard.state is not GuardState.GUARDED or not undone.as_texts():
             return ""
         procedure.authority.hold()
-        if guard.is_spent(datetime.now(UTC)):
+        if guard.is_spent(procedure.journal.now()):
             return _contest(procedure, undone)
         return self._defend(procedure, undone)
 

@@ -87,12 +87,12 @@ def _readable_by(user: Any) -> Callable[[str], bool]:
 
 
 def _all_pairs(reading: StatusReader, note: str) -> tuple[StatusReader, list[ProcedureStatus], str]:
-    procedures = reading.of_each_pair(datetime.now(UTC))
+    procedures = reading.of_each_pair(reading.journal_time())
     return reading, procedures, note if procedures else _NOTHING
 
 
 def _of_run(reading: StatusReader, procedure_id: str) -> tuple[StatusReader, list[ProcedureStatus], str]:
-    procedure = reading.procedure(procedure_id, datetime.now(UTC))
+    procedure = reading.procedure(procedure_id, reading.journal_time())
     return (reading, [procedure], "") if procedure else _all_pairs(reading, _NOT_THIS_RUN)
 
 

@@ -37,6 +37,10 @@ class StatusReader:
         topology = load_topology()
         return cls(topology, Journal(Connections().journal_url(topology.journal.connection)), may_read)
 
+    def journal_time(self) -> datetime:
+        """Return the journal's time, by which a procedure's deadlines are counted down."""
+        return self._journal.now()
+
     def procedure(self, procedure_id: str, now: datetime) -> ProcedureStatus | None:
         """Return one procedure's status; None if it was never opened, or the person may not read it."""
         lines = self._journal.entries(procedure_id)

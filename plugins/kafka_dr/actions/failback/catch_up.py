@@ -50,7 +50,7 @@ class CatchUp:
         self._refuse_stopped()
         at, ends = self._noted_ends()
         behind = self._behind(ends)
-        age = time.time() - at
+        age = self._procedure.progress.now() - at
         if behind:
             worst = sorted(behind.items(), key=lambda item: (-item[1], item[0]))
             named = ", ".join(f"{tp} by {offsets}" for tp, offsets in worst[:5])

@@ -22,6 +22,7 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import LeaseLost, NotReady, ReadBackFailed, Superseded, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted
+from kafka_dr.interrupts import hold_back
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import CanaryRemoved, CanaryToCopy, facts_in
 from kafka_dr.procedure.run import Run
@@ -102,7 +103,8 @@ class _Canary:
         except (SystemUnavailable, ReadBackFailed) as error:
             verdict = CanaryVerdict(False, note=_not_proven(procedure, str(error)))
         except BaseException:
-            self.remove()
+            with hold_back():
+                self.remove()
             raise
         left = self.remove()
         notes = [verdict.note, f"Not removed after the canary: {first_few(left)}." if left else ""]

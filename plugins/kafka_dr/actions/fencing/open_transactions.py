@@ -72,12 +72,11 @@ class OpenTransactions:
         oldest = {tp: named.get((tp.topic, tp.partition, offset)) for tp, offset in sorted(waiting.items())}
         unnamed = [tp for tp, first_naming in oldest.items() if first_naming is None][:_MOST_NOTED_PER_LOOK]
         self._record_names(self._describe_by_log({tp: OffsetSpan(waiting[tp], ends[tp]) for tp in unnamed}))
+        now = self._procedure.progress.now()
         to_ask = [
             tp
             for tp, first_naming in oldest.items()
-            if first_naming
-            and first_naming[1].producer_id is None
-            and time.time() - first_naming[0] >= ASK_AFTER_SECONDS
+            if first_naming and first_naming[1].producer_id is None and now - first_naming[0] >= ASK_AFTER_SECONDS
         ]
         self._record_names(self._describe_by_tool(to_ask[:_MOST_NAMED_PER_LOOK]))
         still_open = self._still_open(waiting)
@@ -166,7 +165,8 @@ class OpenTransactions:
     # -- aborting ------------------------------------------------------------------------------------------------
 
     def _abort_due(self, still_open: list[tuple[float, OpenTransaction]]) -> None:
-        due = [transaction for named_at, transaction in still_open if time.time() - named_at >= END_AFTER_SECONDS]
+        now = self._procedure.progress.now()
+        due = [transaction for named_at, transaction in still_open if now - named_at >= END_AFTER_SECONDS]
         if not due or self._tool is None:
             return
         try:

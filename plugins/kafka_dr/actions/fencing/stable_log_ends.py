@@ -49,7 +49,7 @@ def wait_for_stable_ends(procedure: Run, step: str, partitions: list[TopicPartit
         step, "Stable log ends on the source", ends.look, deadlines.fence_seconds + deadlines.transaction_seconds
     )
     # The step's clock, because a deferred step is resumed many times and each time continues the same wait.
-    return still, time.time() - procedure.progress.clock(step)
+    return still, procedure.progress.now() - procedure.progress.clock(step)
 
 
 class StableLogEnds:
@@ -101,7 +101,8 @@ class StableLogEnds:
         return StillSource(after, sum_up_producers(producers))
 
     def _not_yet(self, seconds: float, reason: str, observed: str, next_step: str) -> Exception:
-        if time.time() < self._procedure.progress.clock(self._step) + seconds:
+        progress = self._procedure.progress
+        if progress.now() < progress.clock(self._step) + seconds:
             return NotYet(observed)
         return FenceNotProven(f"{reason}, {seconds:.0f} s after the fence was begun", observed, next_step)
 

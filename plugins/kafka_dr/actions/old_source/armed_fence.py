@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from kafka_dr.actions.old_source.lost_source_fence import is_source_lost
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK, TELLING, WatchedSource, watched_sources
@@ -45,7 +44,7 @@ def watcher_seen(procedure: Run) -> str:
     Raises:
         NotReady: the watcher wrote no heartbeat for a minute; without a watcher no process sets an armed fence.
     """
-    last, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), datetime.now(UTC)
+    last, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), procedure.journal.now()
     if last is None or (now - last).total_seconds() > _SILENT_SECONDS:
         sign_text = (
             "the journal has no heartbeat of watch_old_source"

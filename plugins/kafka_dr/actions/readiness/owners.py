@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 
 from kafka_dr.actions.fencing.old_flow import writers_on_target
 from kafka_dr.actions.fencing.rules import target_rules
@@ -67,7 +66,7 @@ def owner_view(
         markers=tuple(markers),
         reconcile_seconds=procedure.topology.reconcile_seconds,
         acknowledged=bool(procedure.request.choices.get("acknowledge_owner", False)),
-        at=datetime.now(UTC),
+        at=procedure.journal.now(),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime
 from typing import Any
 
@@ -49,7 +48,7 @@ def positions_read_just_now(procedure: Run) -> pd.DataFrame | None:
     ready = procedure.progress.require(ReadinessChecked)
     if ready.read_at is None or ready.positions is None:
         return None
-    age = time.time() - datetime.fromisoformat(ready.read_at).timestamp()
+    age = procedure.progress.now() - datetime.fromisoformat(ready.read_at).timestamp()
     return procedure.artifacts.load(ready.positions) if 0 <= age < _FRESH_SECONDS else None
 
 

@@ -307,9 +307,9 @@ class Conductor:
             or self._procedure.progress.began(Step.RETURN_TO_SOURCE) is not None
         )
         if deadline is not None and not decided:
+            seconds = max(0.0, deadline - self._procedure.progress.now())
             self._terminal.say(
-                f"    clients are fenced; in {max(0.0, deadline - time.time()):.0f} s the procedure returns to the"
-                " source by itself"
+                f"    clients are fenced; in {seconds:.0f} s the procedure returns to the source by itself"
             )
 
     # -- ending --------------------------------------------------------------------------------------------------

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, MetaData, Row, create_engine, event, inspect
+from sqlalchemy import URL, Connection, Row, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from kafka_dr.errors import BadInput, SystemUnavailable
+from kafka_dr.hooks.journal.clock import utc_now
+from kafka_dr.hooks.journal.schema import is_newest, load_alembic, migrate_schema
 from kafka_dr.hooks.private_files import private_file
 from kafka_dr.hooks.redaction import one_line
+from kafka_dr.interrupts import hold_back
 
 _T = TypeVar("_T")
 _URL_EXAMPLES = "sqlite:////path/journal.db or postgresql+psycopg://user:password@host/database"
@@ -55,18 +59,18 @@ def open_database(url: str, lock_seconds: float) -> Database:
             f"give the Airflow connection under `journal` in the topology a URL such as {_URL_EXAMPLES}",
         )
     try:
-        from kafka_dr.hooks.journal.postgresql import PostgresqlDatabase  # noqa: PLC0415 (its driver is an extra)
+        from kafka_dr.hooks.journal.postgresql import shared_database  # noqa: PLC0415 (its driver is an extra)
     except ImportError as error:
         raise SystemUnavailable(
             "the journal is not usable: PostgreSQL's driver is missing",
             str(error),
             "install requirements.txt, or Switchback's extra `postgres`, in the Python of Airflow's tasks",
         ) from None
-    return PostgresqlDatabase(parsed.set(drivername="postgresql+psycopg"), lock_seconds)
+    return shared_database(parsed.set(drivername="postgresql+psycopg"), lock_seconds)
 
 
 class Database:
-    """The common part of SQLite and PostgreSQL; connections are never reused, as forked tasks must not share any.
+    """The common part of SQLite and PostgreSQL.
 
     Attributes:
         files: the database's folder and files on this machine; () for a server and for a database in memory.
@@ -87,13 +91,18 @@ class Database:
         # The name is shown in errors: of the URL's query only host and port, as other parts may hold a password.
         self.name = url.set(query=shown).render_as_string(hide_password=True)
         with self._translated("usable"):
-            self.engine = create_engine(url, poolclass=NullPool, hide_parameters=True, **options)
+            self.engine = create_engine(url, hide_parameters=True, **options)
 
-    def make_tables(self, tables: MetaData) -> None:
-        """Create the tables that the database lacks; write nothing if no table is missing."""
+    def update_schema(self) -> None:
+        """Bring the schema to the newest revision; write nothing if the schema is up to date.
+
+        Raises:
+            BadInput: the database has an unknown schema; nothing was changed.
+        """
         with self._translated("usable"):
-            if not set(tables.tables) <= self._opening(lambda connection: set(inspect(connection).get_table_names())):
-                self._writing(tables.create_all)
+            if not self._opening(is_newest):
+                load_alembic()
+                self._writing(migrate_schema)
 
     def read(self, query: Any) -> list[Row[Any]]:
         """Run a query and return all rows."""
@@ -103,10 +112,19 @@ class Database:
     def write(self, work: Callable[[Connection], _T]) -> _T:
         """Call `work` in one writing transaction and return its result; on return the data are on disk.
 
-        On SQLite, if another writer was first, the transaction is rolled back and `work` is called again.
+        On SQLite, if another writer was first, the transaction is rolled back and `work` is called again. A deadline
+        interrupts the wait for other writers, but neither `work` nor the commit.
         """
         with self._translated("writable"):
             return self._writing(work)
+
+    def now(self) -> datetime:
+        """Return the time by which the journal's times are judged, in UTC."""
+        raise NotImplementedError
+
+    def time_in(self, connection: Connection) -> datetime:
+        """Return the time of what a transaction writes now, in UTC."""
+        raise NotImplementedError
 
     def _opening(self, work: Callable[[Connection], _T]) -> _T:
         return self._reading(work)
@@ -144,7 +162,8 @@ class SqliteDatabase(Database):
     """A SQLite file; its locks exclude writers of other processes."""
 
     def __init__(self, url: URL, lock_seconds: float) -> None:
-        super().__init__(url, lock_seconds, connect_args={"timeout": lock_seconds})
+        # A forked task must not use a file that its parent has opened.
+        super().__init__(url, lock_seconds, poolclass=NullPool, connect_args={"timeout": lock_seconds})
         if file := _file_of(url):
             # SQLite's further files: the write-ahead log, its index, and a journal while the mode is changed.
             self.files = (file.parent, file, *(Path(f"{file}-{suffix}") for suffix in ("wal", "shm", "journal")))
@@ -154,6 +173,14 @@ class SqliteDatabase(Database):
                     private_file(file)
         event.listen(self.engine, "connect", _prepare_sqlite)
         event.listen(self.engine, "begin", _begin_sqlite)
+
+    def now(self) -> datetime:
+        """Return the time of this machine, on which the file is."""
+        return utc_now()
+
+    def time_in(self, connection: Connection) -> datetime:
+        """Return the time of this machine."""
+        return utc_now()
 
     def _opening(self, work: Callable[[Connection], _T]) -> _T:
         """Read when the journal is opened; repeat the read after a lock error.
@@ -171,8 +198,10 @@ class SqliteDatabase(Database):
         return self._repeat(lambda: self._transaction(work))
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
-        with self.engine.connect().execution_options(switchback_write=True) as connection, connection.begin():
-            return work(connection)
+        with self.engine.connect().execution_options(switchback_write=True) as connection:
+            begun = connection.begin()
+            with hold_back(), begun:
+                return work(connection)
 
     def _repeat(self, work: Callable[[], _T]) -> _T:
         attempts = Retrying(

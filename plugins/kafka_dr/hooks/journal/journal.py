@@ -10,7 +10,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ from kafka_dr.hooks.journal.tables import (
     ENTRIES,
     LEASES,
     SIGNS,
-    TABLES,
     CoolDown,
     JournalEntry,
     Lease,
@@ -44,24 +43,23 @@ from kafka_dr.hooks.journal.tables import (
 )
 
 
-def utc_now() -> datetime:
-    """Return the current time, in UTC."""
-    return datetime.now(UTC)
-
-
 class Journal:
     """Reads and writes the journal of all procedures, and the leases, in the database of one SQLAlchemy URL."""
 
-    def __init__(self, url: str, clock: Callable[[], datetime] = utc_now, lock_seconds: float = 30.0) -> None:
-        """Open the journal and create missing tables.
+    def __init__(self, url: str, clock: Callable[[], datetime] | None = None, lock_seconds: float = 30.0) -> None:
+        """Open the journal; create its tables, or migrate them to the newest revision.
 
         Args:
             url: such as `sqlite:////var/lib/switchback/journal.db`, or `postgresql+psycopg://user@host/database`.
-            clock: returns the time of entries and releases.
+            clock: returns the journal's time; None: the clock of a PostgreSQL server, or of the machine with SQLite.
             lock_seconds: how long to wait for other writers' transactions, in seconds.
+
+        Raises:
+            BadInput: the URL cannot be used, or the database has a schema of another program or of a newer version.
+            SystemUnavailable: the database does not answer, or the role may not create or change tables.
         """
         self._clock, self._database = clock, open_database(url, lock_seconds)
-        self._database.make_tables(TABLES)
+        self._database.update_schema()
         #: Called with each entry after it is on disk.
         self.witness: Callable[[JournalEntry], object] = lambda _entry: None
         #: Pair of clusters -> an epoch that was given before, even if the database does not have it.
@@ -74,6 +72,19 @@ class Journal:
     def files(self) -> tuple[Path, ...]:
         """Folder and files of a journal on SQLite, of which some may be missing; () for PostgreSQL."""
         return self._database.files
+
+    def now(self) -> datetime:
+        """Return the journal's time, in UTC: the only time to compare with times of entries, leases and heartbeats.
+
+        The clocks of the machines on which tasks, watcher and Airflow's servers run may differ.
+
+        Raises:
+            SystemUnavailable: the journal's database does not answer.
+        """
+        return self._clock() if self._clock else self._database.now()
+
+    def _time_in(self, connection: Connection) -> datetime:
+        return self._clock() if self._clock else self._database.time_in(connection)
 
     def append(self, procedure_id: str, step: str, kind: str, epoch: int, payload: Any) -> JournalEntry:
         """Add one journal entry and return this entry; on return the entry is on disk.
@@ -94,7 +105,7 @@ class Journal:
 
         def add(connection: Connection) -> JournalEntry:
             refuse_old_epoch(connection, procedure_id, epoch)
-            return add_entry(connection, procedure_id, step, kind, epoch, self._clock(), text)
+            return add_entry(connection, procedure_id, step, kind, epoch, self._time_in(connection), text)
 
         entry = self._database.write(add)
         self.witness(entry)
@@ -168,12 +179,14 @@ class Journal:
             LeaseLost: another procedure holds the lease, or this procedure has already ended.
             NotReady: a cool-down runs; the message names the ended procedure and the seconds left.
         """
-        taken_at = now or self._clock()
         refuse_unkept(LEASES, pair=pair, holder=procedure_id)
         floor = self.epoch_floors.get(pair, 0)
-        return self._database.write(
-            lambda connection: take_pair(connection, pair, procedure_id, taken_at, cool_down_seconds, renew, floor)
-        )
+
+        def take(connection: Connection) -> int:
+            taken_at = now or self._time_in(connection)
+            return take_pair(connection, pair, procedure_id, taken_at, cool_down_seconds, renew, floor)
+
+        return self._database.write(take)
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
         """Return the cool-down that ran when a procedure first took the pair's lease.
@@ -212,11 +225,13 @@ class Journal:
             Superseded: the same procedure has a newer epoch.
             Contradiction: the lease was already released with another outcome.
         """
-        released_at = now or self._clock()
         refuse_unkept(LEASES, outcome=outcome)
-        self._database.write(
-            lambda connection: release_pair(connection, pair, procedure_id, epoch, str(outcome), released_at)
-        )
+
+        def release(connection: Connection) -> None:
+            released_at = now or self._time_in(connection)
+            release_pair(connection, pair, procedure_id, epoch, str(outcome), released_at)
+
+        self._database.write(release)
 
     def pass_lease(
         self,
@@ -245,13 +260,14 @@ class Journal:
             LeaseLost: the giver does not hold the lease, or has written an entry after `seen`.
             BadInput: the payload is not JSON.
         """
-        at, text = now or self._clock(), canonical_text(new_entry[3])
+        text = canonical_text(new_entry[3])
         refuse_unkept(LEASES, pair=pair, holder=taker, outcome=outcome)
         refuse_unkept(ENTRIES, procedure_id=new_entry[0], step=new_entry[1], kind=new_entry[2])
 
         floor = self.epoch_floors.get(pair, 0)
 
         def hand_over(connection: Connection) -> JournalEntry:
+            at = now or self._time_in(connection)
             epoch = pass_pair(connection, pair, giver, taker, outcome, at, seen, floor)
             return add_entry(connection, *new_entry[:3], epoch, at, text)
 
@@ -272,11 +288,10 @@ class Journal:
         """
         values = {"name": str(name)} | ({} if detail is None else {"detail": detail})
         refuse_unkept(SIGNS, **values)
-        values["at"] = iso_text(self._clock())
 
         def replace(connection: Connection) -> None:
             connection.execute(SIGNS.delete().where(SIGNS.c.name == str(name)))
-            connection.execute(SIGNS.insert().values(**values))
+            connection.execute(SIGNS.insert().values(**values, at=iso_text(self._time_in(connection))))
 
         self._database.write(replace)
 

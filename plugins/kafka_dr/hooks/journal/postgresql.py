@@ -6,6 +6,8 @@ Invariants, in addition to those of `database`
 2. An exception from a signal handler ends every wait; the connection is dropped, and with it the transaction.
 3. The result of a commit without a clear answer is unknown: the commit is neither repeated nor taken for done.
 4. A server that does not accept writes may lag behind: the journal is not read from such a server either.
+5. A connection is used again only after a transaction that ended well, only if the connection answers, and never by a
+   forked process. Nothing but the test of a connection is repeated.
 """
 
 from __future__ import annotations
@@ -16,16 +18,22 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import psycopg
 from psycopg.abc import RV, PQGen
-from sqlalchemy import URL, Connection, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import URL, Connection, Engine, event
+from sqlalchemy.exc import DBAPIError, DisconnectionError
+from sqlalchemy.pool import QueuePool
 
 from kafka_dr.errors import BadInput, SystemUnavailable
+from kafka_dr.hooks.journal.clock import DatabaseClock
 from kafka_dr.hooks.journal.database import Database
 from kafka_dr.hooks.redaction import one_line
+from kafka_dr.interrupts import hold_back
 
 _T = TypeVar("_T")
 #: Key of the writers' advisory lock, one lock per database; any number that no other program uses in the database.
@@ -42,10 +50,38 @@ WHERE granted AND locktype = 'advisory' AND (classid, objid, objsubid) = (0, %s,
 """
 
 
+#: A server that vanishes is noticed within these limits, unless the URL states others; seconds, and milliseconds.
+_TCP_LIMITS = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+#: Connections that one process keeps for its next transactions; threads that need more open some for a moment.
+_KEPT_CONNECTIONS = 2
+#: How long a connection that was used before may take to answer, in seconds.
+_PING_SECONDS = 3.0
+#: Whether the server accepts no writes any more. A new connection would have the settings of database and role.
+_IS_READ_ONLY = """
+SELECT current_setting('transaction_read_only') = 'on' OR EXISTS (
+  SELECT FROM pg_db_role_setting LEFT JOIN pg_database ON setdatabase = pg_database.oid
+  WHERE coalesce(datname, current_database()) = current_database()
+    AND setrole IN (0, (SELECT oid FROM pg_roles WHERE rolname = session_user))
+    AND array_to_string(setconfig, ' ') ~ 'default_transaction_read_only=(on|true|yes|1)')
+"""
+_engines: WeakSet[Engine] = WeakSet()
+
+
 class Session(psycopg.Connection[Any]):
-    """A connection for one transaction; every wait for the server ends at `ends` (monotonic seconds)."""
+    """A connection; every wait for the server ends at `ends` (monotonic seconds).
+
+    Attributes:
+        used: whether the connection was used for a transaction before.
+    """
 
     ends = math.inf
+    used = False
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Wait for the server; if it has not answered at `ends`, close the connection and raise OperationalError.
@@ -61,6 +97,30 @@ class Session(psycopg.Connection[Any]):
             self.close()
             raise psycopg.OperationalError("the server did not answer in time") from None
 
+    def ping(self) -> None:
+        """Raise psycopg.OperationalError unless the server answers within a few seconds, and accepts writes."""
+        self.ends = time.monotonic() + _PING_SECONDS
+        self.autocommit = True
+        row = self.execute(_IS_READ_ONLY).fetchone()
+        self.autocommit = False
+        if row is None or row[0]:
+            raise psycopg.OperationalError("the server accepts no writes any more")
+
+
+@lru_cache(maxsize=4)
+def shared_database(url: URL, lock_seconds: float) -> PostgresqlDatabase:
+    """Return the process's object for a database, so that all journals of the process share its connections."""
+    return PostgresqlDatabase(url, lock_seconds)
+
+
+def _forget_connections() -> None:
+    """In a forked process: leave the parent's connections to the parent, unclosed."""
+    for engine in list(_engines):
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_forget_connections)
+
 
 class PostgresqlDatabase(Database):
     """PostgreSQL, on the first host of the URL that accepts writes."""
@@ -68,12 +128,31 @@ class PostgresqlDatabase(Database):
     def __init__(self, url: URL, lock_seconds: float) -> None:
         third = max(1, math.ceil(lock_seconds / 3))
         # A third of the wait per host, as a URL may name three; libpq takes whole seconds, two at least.
-        connect_timeout = {} if "connect_timeout" in url.query else {"connect_timeout": max(2, third)}
+        limits = {"connect_timeout": max(2, third)} | _TCP_LIMITS
+        unstated = {name: limit for name, limit in limits.items() if name not in url.query}
         # Behind a pool such as pgbouncer each transaction may use another session: no prepared statements.
         settings = {"target_session_attrs": "read-write", "client_encoding": "utf8", "prepare_threshold": None}
-        super().__init__(url, lock_seconds, connect_args=settings | connect_timeout)
+        pool = {"poolclass": QueuePool, "pool_size": _KEPT_CONNECTIONS, "max_overflow": -1}
+        super().__init__(url, lock_seconds, connect_args=settings | unstated, **pool)
+        _engines.add(self.engine)
         event.listen(self.engine, "do_connect", self._connect)
+        event.listen(self.engine, "checkout", self._check_out)
         self._lock_statements = _build_lock_statements(math.ceil(lock_seconds * 1000), third * 1000)
+        self._clock = DatabaseClock(self._ask_time)
+
+    def now(self) -> datetime:
+        """Return the server's time, which is the same for all machines; the server is asked every few seconds."""
+        return self._clock.now()
+
+    def time_in(self, connection: Connection) -> datetime:
+        """Return the server's time now, not the time at which the transaction began."""
+        # A number, because the text of a time depends on the settings of role and database.
+        seconds = connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())").scalar_one()
+        return datetime.fromtimestamp(float(seconds), UTC)
+
+    def _ask_time(self) -> datetime:
+        with self._translated("readable"):
+            return self._reading(self.time_in)
 
     def _connect(self, _dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Session:
         parameters.setdefault("fallback_application_name", f"switchback {os.getpid()} {socket.gethostname()}")
@@ -91,6 +170,16 @@ class PostgresqlDatabase(Database):
         # With this, each BEGIN demands read-write, which a standby refuses: behind a pool the server may have changed.
         session.read_only = False
         return session
+
+    def _check_out(self, session: Session, _record: Any, _proxy: Any) -> None:
+        """Limit the transaction's time; test a connection that was used before. The pool replaces one that fails."""
+        if session.used:
+            try:
+                session.ping()
+            except psycopg.Error as error:
+                raise DisconnectionError(str(error)) from None
+        session.used = True
+        session.ends = time.monotonic() + self.lock_seconds + _WORK_SECONDS
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
@@ -114,8 +203,9 @@ class PostgresqlDatabase(Database):
     def _writing(self, work: Callable[[Connection], _T]) -> _T:
         with self._connected() as connection:
             self._take_lock(connection)
-            result = work(connection)
-            self._commit(connection)
+            with hold_back():
+                result = work(connection)
+                self._commit(connection)
             return result
 
     def _take_lock(self, connection: Connection) -> None:
@@ -154,7 +244,11 @@ class PostgresqlDatabase(Database):
     def _commit(self, connection: Connection) -> None:
         warnings: list[str] = []
         session: Any = connection.connection.driver_connection
-        session.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
+
+        def note(notice: psycopg.errors.Diagnostic) -> None:
+            warnings.append(notice.message_primary or "")
+
+        session.add_notice_handler(note)
         try:
             connection.commit()
         except DBAPIError as error:
@@ -162,6 +256,7 @@ class PostgresqlDatabase(Database):
             if not error.connection_invalidated:
                 raise
             raise self._unknown_result(str(error.orig)) from None
+        session.remove_notice_handler(note)
         # If the wait for a synchronous standby is cancelled, the server warns and has committed on itself alone.
         if warnings:
             raise self._unknown_result(warnings[0])
@@ -184,8 +279,8 @@ class PostgresqlDatabase(Database):
         if getattr(cause, "sqlstate", None) in _MISSING_RIGHTS:
             return (
                 "GRANT the journal's role SELECT, INSERT on entries, SELECT, INSERT, UPDATE on leases and SELECT,"
-                " INSERT, DELETE on signs_of_life; if a table is missing, open the journal once with a role that has"
-                " the right to create tables"
+                " INSERT, DELETE on signs_of_life; if tables are missing or older than this version, open the journal"
+                " once with the role that owns them, or may create them"
             )
         return super()._next_step(error)
 

@@ -1,4 +1,7 @@
-"""The tables of journal entries, leases and heartbeats, and the conversion of their rows to Python objects."""
+"""The tables of journal entries, leases and heartbeats, and the conversion of their rows to Python objects.
+
+The tables are created and changed by the scripts in `migrations/versions/`, of which these are the sum.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Column, Integer, MetaData, Row, String, Table, Text
+from sqlalchemy import Column, Index, Integer, MetaData, Row, String, Table, Text
 
 from kafka_dr.errors import BadInput
 
@@ -24,6 +27,7 @@ ENTRIES = Table(
     Column("payload", Text, nullable=False),
     Column("previous_hash", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
+    Index("ix_entries_step_kind", "step", "kind"),
 )
 LEASES = Table(
     "leases",

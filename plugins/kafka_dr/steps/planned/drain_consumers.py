@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pandas as pd
@@ -58,7 +57,7 @@ class DrainConsumers(ProcedureStep):
 
         def require_empty() -> None:
             active = active_groups(procedure.systems.source, groups)
-            if active and time.time() < began + limit:
+            if active and procedure.progress.now() < began + limit:
                 raise NotYet(f"{len(active)} groups still have members: {first_few(sorted(active))}")
 
         procedure.progress.wait(self.task_id, "Consumers leaving their groups", require_empty, limit + 5)

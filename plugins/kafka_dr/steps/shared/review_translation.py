@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -32,7 +31,7 @@ class ReviewTranslation(ProcedureGate):
         deadline, limit = procedure.progress.fence_deadline(), super().wait_seconds(procedure)
         if deadline is None or procedure.progress.began(Step.OPEN_TARGET) is not None:
             return limit
-        return max(1.0, min(limit, deadline - time.time()))
+        return max(1.0, min(limit, deadline - procedure.progress.now()))
 
     def digest(self, procedure: Run) -> str | None:
         """Return the digest of translation and loss beyond the approved loss; None if no approval is needed."""

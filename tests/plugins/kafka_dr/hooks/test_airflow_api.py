@@ -112,6 +112,7 @@ def test_a_gate_says_who_answered_what(airflow, api) -> None:
     assert (gate.responded_by_id, gate.responded_by_name, gate.chosen_options) == ("2", "bob", ("Approve",))
     assert gate.responded_at == datetime(2026, 11, 20, 12, 56, 24, 794790, tzinfo=UTC)
     assert gate.params_input == {"ticket": "CHG1"} and gate.options == ("Approve", "Reject")
+    assert gate.read_at is not None and abs((gate.read_at - datetime.now(UTC)).total_seconds()) < 60
 
 
 def test_an_unanswered_or_expired_gate_names_nobody(airflow, api) -> None:

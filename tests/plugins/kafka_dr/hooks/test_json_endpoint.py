@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from kafka_dr.errors import HookUnavailable
 from kafka_dr.hooks.json_endpoint import JsonEndpoint
+
+from tests.support.json_server import JsonHandler, served
 
 PASSWORD = "pa5s/w0rd&more"
 BASIC = base64.b64encode(f"app:{PASSWORD}".encode()).decode()
@@ -52,6 +55,30 @@ def test_a_login_that_is_repeated_is_hidden(
     assert not any(secret in text for text in shown for secret in (PASSWORD, BASIC, quote(PASSWORD, safe="")))
     assert "[hidden]" in answer.text
     assert json.dumps(answer.body) == json.dumps(shape(server.requests[-1].headers))
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ("Fri, 20 Nov 2026 12:56:24 GMT", datetime(2026, 11, 20, 12, 56, 24, tzinfo=UTC)),
+        ("Fri, 20 Nov 2026 12:56:24 -0000", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("status", [200, 404])
+def test_an_answer_has_the_servers_time(sent: str, read: datetime | None, status: int) -> None:
+    """By its header Date; a date that cannot be read, or has no zone, is none."""
+
+    class Dated(JsonHandler):
+        def do_GET(self) -> None:  # noqa: N802 (http.server's name)
+            self.answer(status, {})
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return sent
+
+    with served(Dated) as url:
+        assert JsonEndpoint(url, "Airflow's API").attempt("GET", "/").date == read
 
 
 def test_a_login_at_the_edge_of_what_is_shown_is_not_half_shown(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from kafka_dr.actions.readiness.owners import owner_view, refuse_owned_target, s
 from kafka_dr.domain.kafka_model.acl import AclRules
 from kafka_dr.domain.readiness.owners import MARKER_ENTRY, acl_marker_place, owner_blockers, owner_notes
 from kafka_dr.errors import NotReady
+from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import MarkerKept
 from kafka_dr.vocabulary import MARKER_CONNECTOR, Entry
 from kafka_dr.watcher import markers
@@ -93,14 +94,12 @@ def test_whoever_removes_it_is_written_down(kept: Kept) -> None:
 
 def test_an_owner_that_was_silent_for_two_periods_is_noted_anew(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the journal has when each time began."""
-    from kafka_dr.watcher import markers
-
     kept.look()
     kept.now = "deleted"
     kept.keeper._due.clear()
     kept.look()
-    later = markers.utc_now() + timedelta(seconds=241)
-    monkeypatch.setattr(markers, "utc_now", lambda: later)
+    later = datetime.now(UTC) + timedelta(seconds=241)
+    monkeypatch.setattr(Journal, "now", lambda journal: later)
     kept.now = "resumed: RUNNING with 0 tasks"
     kept.look()
     assert [kind for kind, _ in kept.written].count(Entry.NOTE) == 2

@@ -409,7 +409,7 @@ def test_what_another_has_made_anew_by_the_same_name_is_not_deleted(
 ) -> None:
     """Before each request it is looked again whose topics these are."""
     way = anew(bench)
-    overtaken(way, monkeypatch, lambda: way.primary.topic_ids.update(payments="id-another"))
+    overtaken(way, monkeypatch, lambda: way.primary.topic_ids.update(payments="id-of-another"))
     prepare(way)
     assert "orders" in way.primary.deleted and "payments" not in way.primary.deleted
 

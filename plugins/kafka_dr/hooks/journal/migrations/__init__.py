@@ -1,0 +1,1 @@
+"""Alembic's scripts for the schema of the journal's database; `hooks/journal/schema.py` runs them."""
