@@ -132,15 +132,14 @@ class JournalAnchors:
             except SwitchbackError as error:
                 self.unwritten[place] = str(error)
 
-    def note_missed(self) -> AnchorsMissed | None:
+    def list_missed(self) -> AnchorsMissed | None:
         """Return which places lack anchors of this process, or could not be compared; None if none."""
         if self.newest is not None:
             self.await_written()
         if not self.unread and not self.unwritten:
             return None
-        return AnchorsMissed(
-            unread=self.unread, unwritten=self.unwritten, anchored_on=sorted(set(self._topics) - set(self.unwritten))
-        )
+        anchored_on = set(self._topics) - set(self.unread) - set(self.unwritten)
+        return AnchorsMissed(unread=self.unread, unwritten=self.unwritten, anchored_on=sorted(anchored_on))
 
     def _read_anchors(self) -> Anchored:
         reads = {alias: topic.newest for alias, topic in self._topics.items()}

@@ -194,5 +194,7 @@ class Run:
         return self.journal.now().isoformat()
 
     def close(self) -> None:
-        """Drop the clients of outside systems; the next use creates new clients."""
+        """Wait a moment for the journal's anchors; drop the clients of outside systems, which the next use creates."""
+        if "anchors" in vars(self):
+            self.anchors.await_written()
         self.systems.close()

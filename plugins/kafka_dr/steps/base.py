@@ -24,11 +24,11 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from kafka_dr.domain.runbook_pages import page_of_failure
-from kafka_dr.errors import DeadlinePassed, LeaseLost, Superseded, SwitchbackError, SystemUnavailable
+from kafka_dr.errors import DeadlinePassed, Superseded, SwitchbackError, SystemUnavailable
 from kafka_dr.interrupts import interrupted_after
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.binding import refuse_broken_binding
-from kafka_dr.procedure.entries import ProcedureClosed, StepOutcome, TryBegun
+from kafka_dr.procedure.entries import StepOutcome, TryBegun
 from kafka_dr.procedure.find import procedure_of
 from kafka_dr.procedure.progress import WaitLonger, not_done
 from kafka_dr.procedure.run import Run
@@ -72,26 +72,12 @@ class JournaledStep:
                 ),
             )
             raise
-        else:
-            self._write_missed_anchors(procedure)
         finally:
             procedure.close()
 
     def procedure(self, context: Any) -> Run:
         """Return the procedure that the step acts for: the procedure of the task's DAG run, except in a subclass."""
         return procedure_of(context)
-
-    def _write_missed_anchors(self, procedure: Run) -> None:
-        """Write to log and journal which places lack the step's anchors; after the procedure's end to the log alone."""
-        missed = procedure.anchors.note_missed()
-        if missed is None:
-            return
-        self.log.warning("The journal's anchors are missing: %s", missed)
-        if procedure.progress.done(ProcedureClosed) is None and procedure.lease.ever_held:
-            try:
-                record_fact(procedure.authority, self.task_id, missed)
-            except (Superseded, LeaseLost):
-                self.log.info("A newer process continues the procedure, and writes to the journal instead")
 
     def _try_to_record(self, procedure: Run, error: SwitchbackError) -> None:
         """Write the step's failure to the journal; only log a journal error, which must not hide that failure."""
@@ -228,6 +214,9 @@ class ProcedureStep(JournaledStep, BaseOperator):
         record = partial(self._try_to_record, procedure)
         with bounded_by_fence(procedure, record) if self.bounded else nullcontext():
             outcome = self.act(procedure, context)
+        if missed := procedure.anchors.list_missed():
+            self.log.warning("Places without the journal's anchors: %s", missed)
+            record_fact(procedure.authority, self.task_id, missed)
         record_fact(procedure.authority, self.task_id, outcome)
         return {"done": self.task_id}
 

@@ -91,7 +91,7 @@ class AnchorsMissed(Note, steps=()):
     Attributes:
         unread: place -> why its anchors could not be read.
         unwritten: place -> why the step's anchors may be missing there.
-        anchored_on: aliases of the clusters that took the anchors.
+        anchored_on: aliases of the clusters that were compared and took the step's anchors.
     """
 
     unread: Mapping[str, str]

@@ -211,7 +211,7 @@ def test_a_cluster_that_takes_no_anchor_is_named_and_delays_nothing(bench: Bench
 
     Passing(task_id=Step.CHECK_READINESS.value).execute(bench.context())
     missed = bench.procedure().progress.done(AnchorsMissed)
-    assert missed is not None and (set(missed.unwritten), missed.anchored_on) == ({"primary"}, ["standby"])
+    assert missed is not None and (set(missed.unread), missed.anchored_on) == ({"primary"}, ["standby"])
     assert "asking primary failed" in missed.unread["primary"]
 
 
