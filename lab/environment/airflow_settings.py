@@ -41,6 +41,7 @@ def own_environment(lab: Lab) -> dict[str, str]:
         **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in airflow_connections(lab).items()},
         "KAFKA_DR_TOPOLOGY": str(lab.topology),
         "SWITCHBACK_RECORDER_KEY": str(lab.recorder_key),
+        "SWITCHBACK_JOURNAL_KEY": str(lab.journal_key),
         "KAFKA_DR_SPARK_HOME": str(PROJECT / "spark"),
         **spark_environment(),
         "SPARK_LOCAL_DIRS": str(temporary_folder(lab)),

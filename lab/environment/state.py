@@ -125,6 +125,7 @@ class Lab:
         self.evidence = self.root / "evidence"
         self.archive = self.home / "archive"
         self.recorder_key = self.home / "recorder-key.pem"
+        self.journal_key = self.home / "journal-key.pem"
         self.authority = LabAuthority(self.home / "certificates")
         self.airflow_home = self.home / "airflow"
         self.processes = ProcessTable(self.home / "processes", self.logs, marker=str(self.root))

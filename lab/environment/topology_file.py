@@ -9,7 +9,7 @@ import yaml
 
 from lab.environment.connect import FLOWS, KINDS, connector_name
 from lab.environment.dedicated_mirror_maker import all_settings
-from lab.environment.recorder_key import recorder_public_key
+from lab.environment.signing_keys import public_key_of
 from lab.environment.state import ALIASES, Lab, write_private
 from lab.install.jars import jars_folder
 
@@ -38,12 +38,12 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
         # The demo application serves drain hook and source probe; while it does not run, the probe gets no answer.
         "source_probe": {"connection": "drain_app"},
         "routing": _routing(lab),
-        "journal": {"connection": "kafka_dr_journal"},
+        "journal": {"connection": "kafka_dr_journal", "public_keys": [public_key_of(lab.journal_key)]},
         "airflow_api": {"connection": "airflow_api"},
         "spark": {"connection": "spark_default"},
         "evidence": str(lab.evidence),
         "kafka_tools": str(jars_folder() / "kafka"),
-        "recorder": {"archive": f"file://{lab.archive}", "public_keys": [recorder_public_key(lab)]},
+        "recorder": {"archive": f"file://{lab.archive}", "public_keys": [public_key_of(lab.recorder_key)]},
         "cool_down_seconds": 0,
     }
 

@@ -47,6 +47,7 @@ def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
     evidence = assemble_evidence(procedure, closing_at, previous.digest if previous else None)
     write_evidence(procedure.artifacts.folder, evidence)
     closed = ProcedureClosed.from_payload(evidence)
+    closed = procedure.signatures.sign_fact(procedure.id, Step.CLOSE_PROCEDURE, closed)
     procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, closed.kind, epoch, closed.payload())
     return closed
 

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
         if options.journal:
             procedure = _procedure(evidence)
-            problems += [*changed_journal(procedure.journal, evidence), *procedure.anchors.list_contradictions()]
+            problems += [*changed_journal(procedure, evidence), *procedure.anchors.list_contradictions()]
             for place, why in procedure.anchors.unread.items():
                 print(f"the journal was not compared with its anchors on {place}: {why}", file=sys.stderr)
     except (OSError, SwitchbackError) as error:
@@ -193,11 +193,13 @@ def _place(folder: Path, receipt: Mapping[str, Any]) -> Path:
     return folder / Path(str(receipt["file"])).name
 
 
-def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[str]:
+def changed_journal(procedure: Run, evidence: Mapping[str, Any]) -> Iterator[str]:
     """Yield a problem if the journal's chain of hashes is broken.
 
-    Yield a problem also if the journal's newest entry that closes the procedure has another digest, or is missing.
+    Yield a problem also if the journal's newest entry that closes the procedure has another digest, or is missing; and
+    for each approval and closing without a valid signature, if the topology names the journal's key.
     """
+    journal = procedure.journal
     broken = journal.verify()
     if broken is not None:
         yield f"the journal's entry {broken} is missing or was changed"
@@ -208,6 +210,7 @@ def changed_journal(journal: Journal, evidence: Mapping[str, Any]) -> Iterator[s
         yield "the journal has no entry that closes this procedure"
     elif closed.digest != evidence["digest"]:
         yield f"the journal records another digest: {closed.digest}"
+    yield from procedure.signatures.list_unsigned(journal.entries(evidence["procedure_id"]))
 
 
 def _sha256(path: Path) -> str:

@@ -25,9 +25,9 @@ from kafka_dr.config.fields import (
     PublicKey,
     Seconds,
     Setting,
-    UserName,
     matching_text,
 )
+from kafka_dr.config.run_limits import Approvers, ParamLimits
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.patterns import PatternList, pattern_list, pattern_problem
 from kafka_dr.errors import BadInput
@@ -229,6 +229,17 @@ class Named(Model):
     connection: Connection
 
 
+class JournalSettings(Named):
+    """The journal's database.
+
+    Attributes:
+        public_keys: keys by which approvals, closings and anchors of the journal are verified; several while a key is
+            replaced by another. Without a key nothing is signed.
+    """
+
+    public_keys: tuple[PublicKey, ...] = ()
+
+
 class FenceHookSettings(Named):
     """The fence hook, which fences a cluster by other means than ACLs, such as its network, storage or roles.
 
@@ -238,36 +249,6 @@ class FenceHookSettings(Named):
     """
 
     spares_mirror_maker: bool = False
-
-
-class Approvers(Model):
-    """Who may answer a gate; nobody named: everybody but the starter of the run.
-
-    Attributes:
-        users: user names in Airflow.
-        roles: roles of Airflow's FAB auth manager whose users may approve, too.
-    """
-
-    users: tuple[UserName, ...] = ()
-    roles: tuple[UserName, ...] = ()
-
-
-class ParamLimits(Model):
-    """How far the params of a run may loosen what a run has to prove, in seconds.
-
-    A param that passes a limit is refused, unless the topology's own value under `deadlines` passes it by as much.
-
-    Attributes:
-        least_stable_seconds: for `stable_seconds`.
-        least_confirm_seconds: for `confirm_seconds`.
-        least_slow_seconds: for `slow_seconds`.
-        most_approval_valid_seconds: for `approval_valid_seconds`.
-    """
-
-    least_stable_seconds: Seconds = 0.5
-    least_confirm_seconds: Seconds = 5.0
-    least_slow_seconds: Seconds = 0.5
-    most_approval_valid_seconds: Seconds = 86_400.0
 
 
 class FileRoutingSettings(Model):
@@ -327,7 +308,7 @@ class Topology(Model):
     naming: NamingSpec
     flows: tuple[Flow, ...] = Field(min_length=1)
     routing: Annotated[FileRoutingSettings | HttpRoutingSettings, Field(discriminator="kind")]
-    journal: Named
+    journal: JournalSettings
     airflow_api: Named
     spark: Named
     evidence: FilePath

@@ -9,7 +9,7 @@ Invariants
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +96,7 @@ class JournalAnchors:
             at=entry.at.isoformat(),
             accepted=accepted,
         )
+        anchor = replace(anchor, signature=self._procedure.signatures.sign_bytes(anchor.signed_bytes))
         self.newest = asdict(anchor)
         for topic in self._topics.values():
             topic.write(anchor.pair, anchor.as_bytes())
@@ -152,7 +153,14 @@ class JournalAnchors:
                 found[place] = [anchor for value in answer.result() if (anchor := read_anchor(value))]
             except SwitchbackError as error:
                 self.unread[place] = str(error)
-        return anchors_that_count(found)
+        return anchors_that_count({place: filter(self._may_count, anchors) for place, anchors in found.items()})
+
+    def _may_count(self, anchor: Anchor) -> bool:
+        """Whether an anchor counts: an acceptance only with the journal's signature, if the topology names its key."""
+        signatures = self._procedure.signatures
+        if anchor.generation == 0 or not signatures.public_keys:
+            return True
+        return signatures.has_signed(anchor.signed_bytes, anchor.signature)
 
 
 def find_broken_link(journal: Journal) -> str:

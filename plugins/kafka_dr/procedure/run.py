@@ -24,6 +24,7 @@ from kafka_dr.procedure.authority import Authority, LeaseAuthority, WithoutUndo
 from kafka_dr.procedure.binding import bound_to
 from kafka_dr.procedure.entries import ProcedureOpened, newest_fact
 from kafka_dr.procedure.progress import Progress
+from kafka_dr.procedure.signatures import JournalSignatures
 from kafka_dr.procedure.systems import Systems
 from kafka_dr.vocabulary import Entry, Step
 
@@ -102,6 +103,11 @@ class Run:
     def anchors(self) -> JournalAnchors:
         """The journal's anchors outside its database."""
         return JournalAnchors(self)
+
+    @cached_property
+    def signatures(self) -> JournalSignatures:
+        """Signs with the journal's key, if the topology names one."""
+        return JournalSignatures(self.topology.journal.public_keys)
 
     @property
     def pair(self) -> str:

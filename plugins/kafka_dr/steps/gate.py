@@ -134,7 +134,8 @@ class ProcedureGate(JournaledStep, HITLOperator):
                     " the reason; then start a new run.",
                 )
             approval = self._approval(procedure, self.digest(procedure) or "", context)
-            record_fact(procedure.authority, self.task_id, ApprovalGiven(**vars(approval)))
+            given = procedure.signatures.sign_fact(procedure.id, self.task_id, ApprovalGiven(**vars(approval)))
+            record_fact(procedure.authority, self.task_id, given)
             record_fact(procedure.authority, self.task_id, GateApproved(asked=True, **vars(approval)))
             return {"done": self.task_id}
 

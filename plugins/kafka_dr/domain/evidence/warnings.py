@@ -10,6 +10,7 @@ from kafka_dr.procedure.entries import (
     ApprovalGiven,
     DataLossAssessed,
     Line,
+    SignedFact,
     TargetOpened,
     TargetToOpen,
     facts_in,
@@ -44,7 +45,7 @@ def warnings_of(lines: Sequence[Line], target: str, inventory: DataLossAssessed 
         inventory: the loss as approved; None if no loss was assessed.
     """
     unsigned = [UNSIGNED_SAMPLES] if inventory and inventory.rests_on_unsigned_samples else []
-    return [*_approval_warning(lines, target), *unsigned, *_anchor_warning(lines)]
+    return [*_approval_warning(lines, target), *unsigned, *_signature_warning(lines), *_anchor_warning(lines)]
 
 
 def _approval_warning(lines: Sequence[Line], target: str) -> list[str]:
@@ -54,6 +55,11 @@ def _approval_warning(lines: Sequence[Line], target: str) -> list[str]:
     by = sorted({approval.by for approval in facts_in(lines, ApprovalGiven)})
     approved = f"{' and '.join(by)} had approved before" if by else "nobody approved this move"
     return [f"{target} was opened manually, by somebody who gave the name {name} without any login; {approved}."]
+
+
+def _signature_warning(lines: Sequence[Line]) -> list[str]:
+    unsigned = {line.step: fact.unsigned for line, fact in facts_of(lines, SignedFact) if fact.unsigned}
+    return [f"The approval of {step} is not signed by the journal's key: {why}." for step, why in unsigned.items()]
 
 
 def _anchor_warning(lines: Sequence[Line]) -> list[str]:

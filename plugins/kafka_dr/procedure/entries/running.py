@@ -137,7 +137,19 @@ class GateApproved(StepOutcome, Approval, steps=GATES):
     asked: Literal[True]
 
 
-class ApprovalGiven(Fact, Approval, steps=GATES, kind=Entry.APPROVAL):
+class SignedFact(Fact):
+    """A fact that the journal's key signs, if the topology names the key.
+
+    Attributes:
+        signature: over procedure, step, kind and all other fields; None if the fact is not signed.
+        unsigned: why the fact is not signed although the topology names a key; else None.
+    """
+
+    signature: OrAbsent[str] = None
+    unsigned: OrAbsent[str] = None
+
+
+class ApprovalGiven(SignedFact, Approval, steps=GATES, kind=Entry.APPROVAL):
     """The approval that a gate read from Airflow's API."""
 
 
@@ -208,7 +220,7 @@ class ClosingBegun(Intent, steps=(Step.CLOSE_PROCEDURE,)):
     after: int
 
 
-class ProcedureClosed(Fact, steps=(Step.CLOSE_PROCEDURE,), kind=Entry.CLOSED):
+class ProcedureClosed(SignedFact, steps=(Step.CLOSE_PROCEDURE,), kind=Entry.CLOSED):
     """How the procedure ended, and the digest of its evidence."""
 
     outcome: str

@@ -198,7 +198,7 @@ def test_a_run_with_bad_params_is_closed_in_the_journal(bench: Any) -> None:
     assert filed["previous_digest"] == evidence(bench, "r1")["digest"]
     assert bench.journal.lease("primary+standby") == held
     assert live_status("planned_failover-r2", entries, datetime.now(UTC)) is None
-    assert list(changed_journal(bench.journal, filed)) == []
+    assert list(changed_journal(bench.procedure(), filed)) == []
     bench.params = usable
     with pytest.raises(AirflowFailException, match="This run has ended"):
         OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(bench.context("r2"))
