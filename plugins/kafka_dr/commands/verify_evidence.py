@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             *changed_files(options.folder, evidence),
         ]
         if options.journal:
-            procedure = _procedure(evidence)
+            procedure = run_of(evidence)
             problems += [*changed_journal(procedure, evidence), *procedure.anchors.list_contradictions()]
             for place, why in procedure.anchors.unread.items():
                 print(f"the journal was not compared with its anchors on {place}: {why}", file=sys.stderr)
@@ -86,7 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _procedure(evidence: Mapping[str, Any]) -> Run:
+def run_of(evidence: Mapping[str, Any]) -> Run:
+    """Return a run that reads the journal, and its anchors on the clusters that the evidence names."""
     # With this value Airflow reads connections as a server does, not from its API as a task does.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     topology, connections = load_topology(), Connections()

@@ -42,14 +42,16 @@ class JournalAnchors:
 
     def __init__(self, procedure: Run) -> None:
         self._procedure, self._journal = procedure, procedure.journal
-        self._generation = 0
+        self._generation, self._anchored = 0, anchors_that_count({})
         self.newest: dict[str, Any] | None = None
         self.unread: dict[str, str] = {}
         self.unwritten: dict[str, str] = {}
 
     @cached_property
     def _topics(self) -> dict[str, AnchorTopic]:
-        return {alias: self._procedure.systems.anchor_topic(alias) for alias in answering_clusters(self._procedure)}
+        # A run that was refused for its params may name clusters that the topology does not have.
+        aliases = set(answering_clusters(self._procedure)) & set(self._procedure.topology.aliases)
+        return {alias: self._procedure.systems.anchor_topic(alias) for alias in sorted(aliases)}
 
     def refuse_contradicted_journal(self) -> None:
         """Compare the journal with its anchors; from then on, anchor each entry that this process writes.
@@ -67,6 +69,7 @@ class JournalAnchors:
                 " bring the missing entries back from the former database. If it was changed, restore a backup. If"
                 " neither can be done, follow runbooks/stuck_procedure.md, The journal lost entries.",
             )
+        self._journal.epoch_floors[self._procedure.pair] = self._anchored.epoch(self._procedure.pair)
         self._journal.witness = self.anchor_entry
 
     def list_contradictions(self) -> list[str]:
@@ -74,8 +77,7 @@ class JournalAnchors:
         anchored = self._read_anchors()
         links = self._journal.links()
         hashes = {sequence: own for sequence, _, own in links if sequence in anchored.sequences}
-        self._generation = anchored.generation
-        self._journal.epoch_floors[self._procedure.pair] = anchored.epoch(self._procedure.pair)
+        self._generation, self._anchored = anchored.generation, anchored
         return contradicted_anchors(anchored, links[-1][0] if links else 0, hashes)
 
     def anchor_entry(self, entry: JournalEntry, accepted: str = "") -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.commands.verify_evidence import changed_journal
+from kafka_dr.commands import verify_evidence
+from kafka_dr.commands.verify_evidence import changed_journal, run_of
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.evidence.live_status import live_status
 from kafka_dr.steps.shared.close_procedure import CloseProcedure
@@ -176,7 +177,7 @@ def test_a_run_with_bad_params_has_evidence_too(bench: Any) -> None:
     assert evidence(bench)["outcome"] == "refused"
 
 
-def test_a_run_with_bad_params_is_closed_in_the_journal(bench: Any) -> None:
+def test_a_run_with_bad_params_is_closed_in_the_journal(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As other refused runs: it names the evidence before it, holds no lease and starts no cool-down; closing again
     changes nothing, and clearing it once the params can be used moves nobody.
     """
@@ -198,7 +199,9 @@ def test_a_run_with_bad_params_is_closed_in_the_journal(bench: Any) -> None:
     assert filed["previous_digest"] == evidence(bench, "r1")["digest"]
     assert bench.journal.lease("primary+standby") == held
     assert live_status("planned_failover-r2", entries, datetime.now(UTC)) is None
-    assert list(changed_journal(bench.procedure(), filed)) == []
+    monkeypatch.setattr(verify_evidence, "Connections", lambda: bench.connections)
+    verified = run_of(filed)
+    assert [*changed_journal(verified, filed), *verified.anchors.list_contradictions()] == []
     bench.params = usable
     with pytest.raises(AirflowFailException, match="This run has ended"):
         OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(bench.context("r2"))
