@@ -20,6 +20,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 
 from lab.install.setup import faketime_library, postgresql_programs
@@ -38,9 +39,28 @@ _DIES_WITH_PARENT = 1
 class Server:
     """A running server; its superuser is `postgres`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, guardian: subprocess.Popen[str] | None = None) -> None:
+        self.folder, self._guardian = folder, guardian
         self._numbers = count(1)
+
+    def restart(self) -> None:
+        """End the server without its leave, as a crash does, and start it again."""
+        self._guardian.stdin.write("restart\n")
+        self._guardian.stdin.flush()
+        assert self._guardian.stdout.readline().strip() == str(self.folder)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stop all of the server's processes for the time of the block; its sockets stay open."""
+        parent = psutil.Process(int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0]))
+        processes = [parent, *parent.children(recursive=True)]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
         """Return SQLAlchemy's URL of a database."""
@@ -95,7 +115,7 @@ def running_server(standby_of: Server | None = None, ahead: int = 0) -> Iterator
         told = guardian.stdout.readline().strip()
         try:
             assert told, "the server did not start; its guardian says why on standard error"
-            yield Server(Path(told))
+            yield Server(Path(told), guardian)
         finally:
             # A child that was forked meanwhile may hold the other end of the pipe, so that it does not close.
             guardian.stdin.write("end\n")
@@ -111,21 +131,33 @@ def guard(primary: str | None) -> None:
         if account:
             shutil.chown(folder, **account)
         make_data(folder, account, primary)
-        server = subprocess.Popen(
-            [program("postgres"), "-D", folder / "data", "-k", folder],
-            stdin=subprocess.DEVNULL, stdout=(folder / "log").open("ab"), stderr=subprocess.STDOUT, cwd=folder,
-            env=os.environ | (clock_of(ahead) if (ahead := int(os.environ["SERVER_AHEAD"])) else {}),
-            preexec_fn=die_with_parent, **account,
-        )  # fmt: skip
+        server = start_server(folder, account)
         try:
             wait_until_ready(folder, server)
             print(folder, flush=True)
-            sys.stdin.readline()
+            while sys.stdin.readline() == "restart\n":
+                server.send_signal(signal.SIGQUIT)
+                server.wait()
+                server = start_server(folder, account)
+                wait_until_ready(folder, server)
+                print(folder, flush=True)
         finally:
+            # It handles its signals only while it runs.
+            server.send_signal(signal.SIGCONT)
             server.send_signal(signal.SIGQUIT)
             server.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def start_server(folder: Path, account: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Start the server on the data in its folder."""
+    ahead = int(os.environ["SERVER_AHEAD"])
+    return subprocess.Popen(
+        [program("postgres"), "-D", folder / "data", "-k", folder],
+        stdin=subprocess.DEVNULL, stdout=(folder / "log").open("ab"), stderr=subprocess.STDOUT, cwd=folder,
+        env=os.environ | (clock_of(ahead) if ahead else {}), preexec_fn=die_with_parent, **account,
+    )  # fmt: skip
 
 
 def unprivileged_account() -> dict[str, Any]:

@@ -31,6 +31,7 @@ WORKER = """
 import json, sys, threading, time
 from types import SimpleNamespace
 from kafka_dr.config.settings import Request
+from kafka_dr.config.topology import Approvers
 from kafka_dr.errors import DeadlinePassed, NotReady
 from kafka_dr.hooks.airflow_api import AirflowApi
 from kafka_dr.hooks.journal.journal import Journal
@@ -63,7 +64,7 @@ except NotReady as error:
     told["cool_down"] = error.seen
 pause(2)
 told["taken"] = journal.take_lease("a|b", "q", cool_down_seconds=1.5)
-systems = SimpleNamespace(api=AirflowApi(api, "u", "p"))
+systems = SimpleNamespace(api=AirflowApi(api, "u", "p"), topology=SimpleNamespace(approvers=Approvers()))
 approvals = Approvals("d", "r", systems, run.progress, 300.0)
 for gate in ("new", "old"):
     try:
