@@ -1,4 +1,4 @@
-"""Makes a key with which the flight recorder signs its samples.
+"""Makes a key with which the flight recorder signs its samples, or steps sign the journal.
 
 python -m kafka_dr.commands.make_key --out FILE
 """
@@ -26,8 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BadInput as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"{path} holds the private key, id {key_id(public_key)}. Name its public key in the topology:")
-    print(f"recorder:\n  public_keys: [{public_key}]")
+    print(f"{path} holds the private key, id {key_id(public_key)}.")
+    print("Name its public key in the topology, under `recorder` or `journal`; use a key for one of the two alone:")
+    print(f"  public_keys: [{public_key}]")
     return 0
 
 

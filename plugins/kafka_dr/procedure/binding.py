@@ -94,8 +94,11 @@ def bind_run(procedure: Run) -> Binding:
 
 
 def topology_digest(topology: Topology) -> str:
-    """Return the SHA-256 of the topology's canonical JSON, in hexadecimal."""
-    return digest_of(topology.model_dump(mode="json"))
+    """Return the SHA-256 of the topology's canonical JSON without defaults, in hexadecimal.
+
+    Without defaults, so that a later version, which may have more settings, computes the same digest in the same run.
+    """
+    return digest_of(topology.model_dump(mode="json", exclude_defaults=True))
 
 
 def terms_of(procedure: Run) -> dict[str, Any]:
