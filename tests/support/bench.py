@@ -220,7 +220,8 @@ class Bench:
             excluded=tuple(ExcludedGroup(g, "will not empty", policy, 1, 0, True) for g, policy in excluded.items()),
             denials=self.planned_denials,
         )
-        self.done(procedure, Step.FORECAST, plan=plan.as_dict(), active_groups=list(groups))
+        stored = vars(procedure.artifacts.save_json("plan", plan.as_dict()))
+        self.done(procedure, Step.FORECAST, plan_file=stored, plan_digest=plan.digest, active_groups=list(groups))
         self.api.answer(Step.APPROVE_FAILOVER, f"Move? Plan {plan.digest}")
         self.done(procedure, Step.APPROVE_FAILOVER, asked=True)
         return procedure

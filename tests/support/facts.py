@@ -27,7 +27,9 @@ NO_FILE = Receipt("none.parquet", 0, "")
 def figures_of(run: Run, step: str) -> dict[str, Any] | None:
     """Return the payload of a step's last outcome; None if the step was not done."""
     entry = run.journal.last(run.id, step, Entry.OUTCOME)
-    return None if entry is None else entry.payload
+    if entry is None or not entry.payload.get("plan_file"):
+        return None if entry is None else entry.payload
+    return {**entry.payload, "plan": run.artifacts.load_json(Receipt(**entry.payload["plan_file"]))}
 
 
 def asked_by(gate: ProcedureGate, run: Run) -> tuple[str, str, str] | None:
@@ -76,7 +78,7 @@ def whole(step: str, kind: Entry, given: Mapping[str, Any], empty_file: Receipt)
     known = [one for one in shapes_of(step, kind) if {_KEYS.get(f.name, f.name) for f in fields(one)} >= set(given)]
     assert known, f"{step} writes no {kind} with {sorted(given)}"
     fewest = sorted(known, key=lambda shape: len(shape.required - set(given)))
-    if issubclass(fewest[0], MovePlanned) and not {"plan", "plan_digest"} <= set(given):
+    if issubclass(fewest[0], MovePlanned) and "plan_file" not in given and not {"plan", "plan_digest"} <= set(given):
         plan = _fields(ApprovedPlan, empty_file) | given.get("plan", {})
         given = {"plan_digest": digest_of(plan), **given, "plan": plan}
     made = [_fields(shape, empty_file) | json.loads(json.dumps(dict(given), default=vars)) for shape in fewest]

@@ -19,6 +19,7 @@ from kafka_dr.procedure.entries import (
     ClosingBegun,
     DataLossAssessed,
     MirrorMakerStopped,
+    Planned,
     ProcedureClosed,
     ProducersFenced,
     Receipt,
@@ -107,7 +108,18 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         previous_digest,
         problems,
         since,
+        _plan(procedure, entries, problems),
     )
+
+
+def _plan(procedure: Run, entries: list[JournalEntry], problems: list[str]) -> Mapping[str, Any] | None:
+    """Return the newest plan; None without one. If its file cannot be read, the reason is added to `problems`."""
+    planned = newest_fact(entries, Planned)
+    try:
+        return procedure.progress.with_plan(planned).plan if planned else None
+    except Contradiction as error:
+        problems.append(str(error))
+        return None
 
 
 def _offsets(procedure: Run, receipt: Receipt | None, problems: list[str]) -> list[dict[Any, Any]]:

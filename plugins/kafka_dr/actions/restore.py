@@ -193,9 +193,9 @@ def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:
     Raises:
         Contradiction: plan or rows do not match the digest in the journal.
     """
-    planned = procedure.progress.require(RestorePlanned)
+    planned = procedure.progress.with_plan(procedure.progress.require(RestorePlanned))
     plan, rows = (
-        restore_plan_of(planned.plan),
+        restore_plan_of(planned.whole_plan),
         procedure.artifacts.load(planned.rows).astype(dict.fromkeys(("before", "wanted", "now"), "Int64")),
     )
     if plan.digest != planned.plan_digest or plan.rows != digest_of_rows(rows):

@@ -137,7 +137,7 @@ def plan_text(procedure: Run) -> str:
         return "\n".join([f"{procedure.id} has no plan yet: {planning.value} is not done.", "", *lines])
     shown = loss_markdown if procedure.progress.without_source else plan_markdown
     move = procedure.progress.move()
-    return "\n".join([shown(move.plan, move.plan_digest), "", *lines])
+    return "\n".join([shown(move.whole_plan, move.plan_digest), "", *lines])
 
 
 def _planning_step(procedure: Run) -> Step:

@@ -1,4 +1,4 @@
-"""Writes and reads files beside the evidence, with data too large for the journal.
+"""Writes and reads files beside the evidence, with plans, and with data too large for the journal.
 
 The journal holds each file's receipt: name, number of rows, and SHA-256.
 """
@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from kafka_dr.domain.canonical_json import canonical_json, read_json
 from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.private_files import private_file, private_folder
 from kafka_dr.procedure.entries import Receipt
 
 
 class Artifacts:
-    """Writes and reads the Parquet files of one run, in one folder.
+    """Writes and reads the files of one run, in one folder.
 
     Attributes:
         folder: the folder that also holds the run's evidence.
@@ -33,13 +34,21 @@ class Artifacts:
 
         The file's name contains a digest of its content, so no other process replaces the file by a different file.
         """
+        return self._put(name, "parquet", len(frame), lambda path: frame.to_parquet(path, index=False))
+
+    def save_json(self, name: str, value: Mapping[str, Any]) -> Receipt:
+        """Write an object as canonical JSON; return the file's receipt, whose number of rows is 1."""
+        text = canonical_json(value).encode("utf-8", "surrogatepass")
+        return self._put(name, "json", 1, lambda path: path.write_bytes(text))
+
+    def _put(self, name: str, ending: str, rows: int, write: Callable[[Path], object]) -> Receipt:
         private_folder(self.folder)
-        # Several threads, and processes on several machines, may write the same frame at once.
+        # Several threads, and processes on several machines, may write the same content at once.
         temporary = private_file(self.folder / f".{name}.{uuid.uuid4().hex}.writing")
-        frame.to_parquet(temporary, index=False)
+        write(temporary)
         digest = _sha256(temporary)
-        path = temporary.replace(self.folder / f"{name}-{digest[:12]}.parquet")
-        return Receipt(path.name, len(frame), digest)
+        path = temporary.replace(self.folder / f"{name}-{digest[:12]}.{ending}")
+        return Receipt(path.name, rows, digest)
 
     def load(self, receipt: Receipt | Mapping[str, Any]) -> pd.DataFrame:
         """Return the frame in the file that a receipt names.
@@ -47,9 +56,17 @@ class Artifacts:
         Raises:
             Contradiction: the file is missing or differs from the receipt.
         """
+        return pd.read_parquet(self._unchanged(receipt))
+
+    def load_json(self, receipt: Receipt) -> dict[str, Any]:
+        """Return the object in the file that a receipt names; raise Contradiction as `load` does."""
+        document: dict[str, Any] = read_json(self._unchanged(receipt).read_bytes())
+        return document
+
+    def _unchanged(self, receipt: Receipt | Mapping[str, Any]) -> Path:
         fields = vars(receipt) if isinstance(receipt, Receipt) else receipt
         file, digest = fields["file"], fields["sha256"]
-        path = self.folder / file
+        path: Path = self.folder / file
         present = _sha256(path) if path.exists() else None
         if present != digest:
             raise Contradiction(
@@ -64,7 +81,7 @@ class Artifacts:
                 " step. Otherwise start a new run; if the file is in the folder of an earlier procedure, first restore"
                 " the file from a backup.",
             )
-        return pd.read_parquet(path)
+        return path
 
 
 def _sha256(path: Path) -> str:

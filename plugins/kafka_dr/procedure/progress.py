@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from kafka_dr.config.params import Request
@@ -11,9 +12,11 @@ from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.errors import BadInput, Contradiction, DeadlinePassed, Refusal, SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
+from kafka_dr.procedure.artifacts import Artifacts
 from kafka_dr.procedure.entries import (
     Fact,
     MovePlanned,
+    Planned,
     ProcedureAborted,
     ProcedureOpened,
     SourceConfirmedLost,
@@ -30,6 +33,7 @@ from kafka_dr.vocabulary import Entry, Step
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Fact)
+P = TypeVar("P", bound=Planned)
 
 #: How long a step polls before it gives its Airflow worker slot back; Airflow wakes the step later.
 PATIENCE_SECONDS = 10.0
@@ -51,10 +55,11 @@ class Progress:
         journal: holds the entries.
         procedure_id: the run's id in the journal.
         request: the run's params, deadlines included.
+        artifacts: holds the run's plan.
     """
 
-    def __init__(self, journal: Journal, procedure_id: str, request: Request) -> None:
-        self._journal, self._id, self._request = journal, procedure_id, request
+    def __init__(self, journal: Journal, procedure_id: str, request: Request, artifacts: Artifacts) -> None:
+        self._journal, self._id, self._request, self._artifacts = journal, procedure_id, request, artifacts
         self._move: tuple[str, MovePlanned] | None = None
 
     @property
@@ -247,6 +252,7 @@ class Progress:
         entry = self.outcome_entry(self.planning[0])
         if self._move is None or self._move[0] != entry.hash:
             planned = newest_fact([entry], MovePlanned)
+            planned = planned and self.with_plan(planned)
             if planned is None or digest_of(planned.plan) != planned.plan_digest:
                 digests = (
                     "the entry holds no plan"
@@ -262,6 +268,16 @@ class Progress:
                 )
             self._move = entry.hash, planned
         return self._move[1]
+
+    def with_plan(self, planned: P) -> P:
+        """Return an outcome with its plan, which is read from the plan's file if the journal has the receipt alone.
+
+        Raises:
+            Contradiction: the file is missing or differs from the receipt.
+        """
+        if planned.plan is not None or planned.plan_file is None:
+            return planned
+        return replace(planned, plan=self._artifacts.load_json(planned.plan_file))
 
 
 def _refusal_not_done(step: str) -> Refusal:

@@ -71,8 +71,8 @@ class Run:
         self.id = identity.procedure_id
         self.topology: Topology = systems.topology
         self._authority = authority
-        self.progress = Progress(journal, self.id, request)
         self.artifacts = Artifacts(Path(self.topology.evidence) / self.id)
+        self.progress = Progress(journal, self.id, request, self.artifacts)
         valid = request.deadlines.approval_valid_seconds
         self.approvals = Approvals(identity.dag_id, identity.run_id, systems, self.progress, valid)
 

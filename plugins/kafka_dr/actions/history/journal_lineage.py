@@ -14,6 +14,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -201,26 +202,24 @@ class ClientMove:
 
 def offsets_in(procedure: Run, receipt: Receipt | None, column: str) -> dict[TopicPartition, int] | None:
     """Return offsets by partition from a receipt's file; None without receipt, or for a missing or changed file."""
-    if receipt is None:
-        return None
-    try:
-        return frame_partitions(procedure.artifacts.load(receipt), column)
-    except Contradiction:
-        return None
+    with suppress(Contradiction):
+        return None if receipt is None else frame_partitions(procedure.artifacts.load(receipt), column)
+    return None
 
 
 def offsets_seeded(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOffset]:
     """Return start offsets that procedure `moved` seeded, for prefixed naming; {} if none, or if a file is missing."""
-    try:
+    with suppress(Contradiction):
         return prefixed_seeded_offsets(procedure, moved)
-    except Contradiction:
-        return {}
+    return {}
 
 
 def source_topic_ids(procedure: Run) -> dict[str, str]:
-    """Return topic -> topic id on the source, from a procedure's plan; {} without a plan."""
+    """Return topic -> topic id on the source, from a procedure's plan; {} without a plan, or if its file is missing."""
     move = procedure.progress.done(MovePlanned)
-    return move.planned.topic_ids if move else {}
+    with suppress(Contradiction):
+        return procedure.progress.with_plan(move).planned.topic_ids if move else {}
+    return {}
 
 
 def searched_frontiers(moved: Run, journal: PairJournal, opened: int) -> dict[TopicPartition, tuple[int, int]] | None:

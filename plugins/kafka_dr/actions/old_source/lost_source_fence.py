@@ -182,5 +182,6 @@ def fence_old_source(procedure: Run, step: str, topics: Iterable[str]) -> tuple[
 def topics_left(procedure: Run) -> list[str]:
     """Return the topics that clients leave on the source, by the loss assessment, also those without a log end."""
     assessed = procedure.progress.done(DataLossAssessed)
-    planned = {topic.topic for topic in assessed.planned.topics} if assessed else set()
+    plan = procedure.progress.with_plan(assessed).planned if assessed else None
+    planned = {topic.topic for topic in plan.topics} if plan else set()
     return sorted({tp.topic for tp in known_ends(procedure)} | planned)

@@ -183,6 +183,7 @@ def evidence_of(
     previous_digest: str | None,
     problems: Sequence[str] = (),
     since: LossSince | None = None,
+    plan: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the evidence of a procedure as plain data, with its digest.
 
@@ -195,6 +196,7 @@ def evidence_of(
         closed_at: when the run ended, ISO 8601.
         problems: parts of the evidence that are missing, each with the reason.
         since: the loss by observations newer than the approved inventory; None if the approved rows are still right.
+        plan: the newest plan; None if there is none, or if a journal entry of an earlier version has it.
     """
     outcome, steps = outcome_of(lines, request["dag_id"]), steps_of(lines, order)
     states = [state for step in order if (state := _newest_state(lines, step))]
@@ -205,18 +207,17 @@ def evidence_of(
     opened, aborted = newest_fact(lines, ProcedureOpened), newest_fact(lines, ProcedureAborted)
     fenced = newest_fact(states, ProducersFenced) or newest_fact(states, SourceFenced)
     translated, stranded = newest_fact(states, OffsetsTranslated), newest_fact(states, StrandedRecordsFound)
-    inventory = newest_fact(lines, DataLossAssessed)
-    lost = since.rows if since else inventory.planned.loss if inventory else ()
+    plan = plan or (planned.plan if planned else None)
     failing, why = reason_for(outcome, steps, aborted)
     evidence = {
-        "warnings": warnings_of(lines, request["target"], inventory),
+        "warnings": warnings_of(lines, request["target"]),
         "procedure_id": procedure_id,
         **request,
         **_provenance(lines, opened),
         "outcome": outcome.value,
         "failing_step": failing,
         "reason_for_outcome": why,
-        "plan": planned.plan if planned else None,
+        "plan": plan,
         "plan_digest": planned.plan_digest if planned else None,
         "aborted_by": _plain(aborted),
         "continues": _plain(opened and opened.continues),
@@ -230,7 +231,7 @@ def evidence_of(
         "cut_off": bounds["cut_off"],
         "boundary": bounds["boundary"],
         **_exactness(translated),
-        "loss": [*map(dict, lost), *(loss_of(translated.holes, translated.cut) if translated else [])],
+        "loss": [*_lost(since, plan), *(loss_of(translated.holes, translated.cut) if translated else [])],
         "loss_grown": list(since.grown) if since else [],
         "positions": translated.translation.file if translated else None,
         "stranded": (assessed and assessed.stranded) or (stranded and stranded.export.folder) or None,
@@ -263,6 +264,11 @@ def _provenance(lines: Sequence[Line], opened: ProcedureOpened | None) -> dict[s
 
 def _excluded_groups(drained: ConsumersDrained | None) -> list[dict[str, Any] | None]:
     return [_plain(group) for group in drained.excluded] if drained else []
+
+
+def _lost(since: LossSince | None, plan: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the rows of loss, as corrected since the approval, else as approved."""
+    return [dict(row) for row in (since.rows if since else (plan or {}).get("loss", ()))]
 
 
 def _exactness(translated: OffsetsTranslated | None) -> dict[str, Any]:

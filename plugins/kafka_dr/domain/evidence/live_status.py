@@ -349,9 +349,9 @@ def _fence_state(
 
 
 def deadline_of(lines: Sequence[Line], name: str) -> float | None:
-    """Return the deadline `name` in seconds, from the plan, else from the run's params; None without this deadline."""
+    """Return the deadline `name` in seconds, from a plan in the journal, else the run's params; None without it."""
     plan, opened = newest_fact(lines, MovePlanned), newest_fact(lines, ProcedureOpened)
-    deadlines = {**(opened.deadlines if opened else {}), **(plan.planned.deadlines if plan else {})}
+    deadlines = {**(opened.deadlines if opened else {}), **(plan.whole_plan.get("deadlines", {}) if plan else {})}
     return deadlines.get(name)
 
 

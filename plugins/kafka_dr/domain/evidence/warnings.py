@@ -36,14 +36,14 @@ def approved_through(lines: Sequence[Line]) -> ApprovedThrough | None:
     return ApprovedThrough.AIRFLOW if ways == {ApprovedThrough.AIRFLOW} else None
 
 
-def warnings_of(lines: Sequence[Line], target: str, inventory: DataLossAssessed | None = None) -> list[str]:
+def warnings_of(lines: Sequence[Line], target: str) -> list[str]:
     """Return the warnings as sentences; [] if there are none.
 
     Args:
         lines: the procedure's journal entries.
         target: alias of the cluster that clients were moved to.
-        inventory: the loss as approved; None if no loss was assessed.
     """
+    inventory = newest_fact(lines, DataLossAssessed)
     unsigned = [UNSIGNED_SAMPLES] if inventory and inventory.rests_on_unsigned_samples else []
     return [*_approval_warning(lines, target), *unsigned, *_signature_warning(lines), *_anchor_warning(lines)]
 

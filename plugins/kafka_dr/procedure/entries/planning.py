@@ -45,10 +45,21 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
 
 
 class Planned(StepOutcome):
-    """A plan in full, and the digest over all of it."""
+    """A plan, and the digest over all of it.
 
-    plan: Figures
+    Attributes:
+        plan_file: receipt of the file with the plan; None in entries of versions that wrote the plan into the journal.
+        plan: the plan itself, in those entries, and after `Progress.with_plan` has read the file.
+    """
+
     plan_digest: str
+    plan_file: OrAbsent[Receipt] = None
+    plan: OrAbsent[Figures] = None
+
+    @property
+    def whole_plan(self) -> Figures:
+        """Return the plan; only after `Progress.with_plan`, else {}."""
+        return self.plan or {}
 
 
 class MovePlanned(Planned):
@@ -58,8 +69,8 @@ class MovePlanned(Planned):
 
     @cached_property
     def planned(self) -> ApprovedPlan:
-        """Return the parts of the plan that later steps read."""
-        return read_as(ApprovedPlan, self.plan)
+        """Return the parts of the plan that later steps read; only after `Progress.with_plan`."""
+        return read_as(ApprovedPlan, self.whole_plan)
 
 
 class FailoverForecast(MovePlanned, steps=(Step.FORECAST,)):

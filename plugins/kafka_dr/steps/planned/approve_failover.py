@@ -19,5 +19,5 @@ class ApproveFailover(ProcedureGate):
         move = procedure.progress.move()
         return Question(
             f"Move all clients from {move.planned.source} to {move.planned.target}? Plan",
-            plan_markdown(move.plan, move.plan_digest),
+            plan_markdown(move.whole_plan, move.plan_digest),
         )

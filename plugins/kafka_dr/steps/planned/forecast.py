@@ -37,7 +37,7 @@ class Forecast(ProcedureStep):
         )
         plan = _build_plan(procedure, observed, groups).as_dict()
         return FailoverForecast(
-            plan=plan,
+            plan_file=procedure.artifacts.save_json("plan", plan),
             plan_digest=digest_of(plan),
             active_groups=sorted(
                 g.group for g in groups if g.active and g.group not in procedure.request.exclude_groups

@@ -55,4 +55,5 @@ class PlanRestore(ProcedureStep):
             terms=terms_of(procedure),
         )
         receipt = procedure.artifacts.save("restore", rows)
-        return RestorePlanned(plan=plan.as_dict(), plan_digest=plan.digest, rows=receipt)
+        stored = procedure.artifacts.save_json("plan", plan.as_dict())
+        return RestorePlanned(plan_file=stored, plan_digest=plan.digest, rows=receipt)

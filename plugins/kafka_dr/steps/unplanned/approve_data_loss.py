@@ -30,5 +30,5 @@ class ApproveDataLoss(ProcedureGate):
         return Question(
             f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and continue on {plan.target}?"
             " Plan",
-            warning + loss_markdown(move.plan, move.plan_digest),
+            warning + loss_markdown(move.whole_plan, move.plan_digest),
         )

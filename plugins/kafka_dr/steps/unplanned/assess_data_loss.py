@@ -59,7 +59,7 @@ class AssessDataLoss(ProcedureStep):
         cut_off, ends = proven.cut_off, source.ends or last_ends(last_known) | proven.cut_off
         save = procedure.artifacts.save
         return DataLossAssessed(
-            plan=plan,
+            plan_file=procedure.artifacts.save_json("plan", plan),
             plan_digest=digest_of(plan),
             inventory_digest=summary["digest"],
             loss=save("loss", loss),

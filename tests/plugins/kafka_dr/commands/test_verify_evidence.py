@@ -49,7 +49,7 @@ def verified(bench: Any, *options: str) -> int:
 def test_untouched_evidence_holds(closed: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Files, page, digest and journal agree; without the journal that is said."""
     assert verified(closed, "--journal") == 0
-    assert "5 files and the page are unchanged" in capsys.readouterr().out
+    assert "6 files and the page are unchanged" in capsys.readouterr().out
     assert verified(closed) == 0
     assert "not compared with the journal" in capsys.readouterr().out
 
@@ -122,7 +122,7 @@ def test_one_changed_byte_of_the_lists_of_records_is_found(
     closed: Any, listed: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also one that is gone, and one that nobody wrote; the file is named with its folder."""
-    assert verified(closed) == 0 and "9 files and the page are unchanged" in capsys.readouterr().out
+    assert verified(closed) == 0 and "10 files and the page are unchanged" in capsys.readouterr().out
     path = listed / name
     good = path.read_bytes()
     for at in range(len(good)):

@@ -44,7 +44,7 @@ def assess(bench: Any, state: str = "lost") -> dict[str, Any]:
     """Continue, and assess the loss; its figures."""
     lost(bench, continued(bench), state)
     AssessDataLoss(task_id=ASSESS.value).execute(bench.context("u1"))
-    return bench.entries(ASSESS, "u1")[-1].payload
+    return figures_of(bench.procedure("u1"), ASSESS)
 
 
 def row(figures: dict[str, Any]) -> tuple[Any, ...]:

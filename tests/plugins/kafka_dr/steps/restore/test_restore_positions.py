@@ -95,7 +95,7 @@ class Restore:
             self.procedure, self.bench.context(self.procedure.identity.run_id)
         )
         self.bench.done(self.procedure, Step.PLAN_RESTORE, **planned.payload())
-        return planned.plan
+        return self.procedure.progress.with_plan(planned).plan
 
     def approve(self) -> None:
         """Bob approves what is asked, if anything is."""

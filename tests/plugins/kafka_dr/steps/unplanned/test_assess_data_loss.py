@@ -27,6 +27,7 @@ from kafka_dr.steps.unplanned.assess_data_loss import AssessDataLoss
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark.contract import input as sources
 
+from tests.support.facts import figures_of
 from tests.support.lost_source import Recorder, held, seen
 
 STEP = Step.ASSESS_DATA_LOSS
@@ -45,7 +46,7 @@ def remote(policy: str) -> str:
 def assess(bench: Any, attempt: int = 1) -> dict[str, Any]:
     """Execute the step and return its figures."""
     AssessDataLoss(task_id=STEP.value).execute(bench.context(attempt=attempt))
-    return bench.entries(STEP)[-1].payload
+    return figures_of(bench.procedure(), STEP)
 
 
 def mirrored(bench: Any, count: int, topic: str = "orders") -> None:

@@ -74,7 +74,7 @@ def translated(bench: Any) -> tuple[dict[str, Any], pd.DataFrame]:
     """Assess, approve and translate; the assessment's figures and the positions by group."""
     AssessDataLoss(task_id=Step.ASSESS_DATA_LOSS.value).execute(bench.context())
     procedure = bench.procedure()
-    figures = bench.entries(Step.ASSESS_DATA_LOSS)[-1].payload
+    figures = figures_of(bench.procedure(), Step.ASSESS_DATA_LOSS)
     bench.api.answer(Step.APPROVE_DATA_LOSS, f"Plan {figures['plan_digest']}")
     bench.done(procedure, Step.APPROVE_DATA_LOSS, asked=True)
     bench.done(procedure, Step.FENCE_SOURCE, fenced="armed")
@@ -186,7 +186,7 @@ def test_unsigned_samples_are_warned_of_first(make_lost: Any, recorder: Recorder
     recorder.sample(seen(100, 80, replicated=79), held("billing", 90), groups_read="whole")
     bench = make_lost()
     AssessDataLoss(task_id=Step.ASSESS_DATA_LOSS.value).execute(bench.context())
-    figures = bench.entries(Step.ASSESS_DATA_LOSS)[-1].payload
+    figures = figures_of(bench.procedure(), Step.ASSESS_DATA_LOSS)
     assert not figures["samples_signed"] and figures["plan"]["warnings"] == [UNSIGNED_SAMPLES]
     assert loss_markdown(figures["plan"], "d").startswith(f"**{UNSIGNED_SAMPLES}**")
     evidence = evidence_of(bench)
