@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka_dr.actions.old_source.lost_source_fence import is_source_lost
 from kafka_dr.config.topology import Recorder
 from kafka_dr.domain.sample_chain import ClusterIds, missing_newest, parse_note
 from kafka_dr.errors import SystemUnavailable
 from kafka_dr.hooks.archive import Archive
-from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.history import Recorded, last_known
 from kafka_dr.recorder.journal_notes import name_in_journal
 from kafka_dr.recorder.sample_proof import SampleProof
 from kafka_dr.recorder.signed_samples import SignedSamples
-
-_ID_SECONDS = 5.0
 
 
 def from_samples(procedure: Run, recorder: Recorder, missing: list[str]) -> Recorded:
@@ -61,13 +57,8 @@ def noted_sample(procedure: Run, flow: str, missing: list[str]) -> tuple[int, st
 
 
 def known_ids(procedure: Run) -> ClusterIds:
-    """Return the ids that source and target tell now; None for one that does not answer. A lost source is not asked."""
-    source = None if is_source_lost(procedure) else _id_of(procedure.systems.source)
-    return source, _id_of(procedure.systems.target)
-
-
-def _id_of(cluster: KafkaCluster) -> str | None:
-    try:
-        return cluster.cluster_id(timeout=_ID_SECONDS)
-    except SystemUnavailable:
-        return None
+    """Return the cluster ids of source and target that the run is bound to; None for an unknown id."""
+    opened, request = procedure.progress.opened, procedure.request
+    clusters = opened.binding.clusters if opened and opened.binding else {}
+    source, target = (clusters[alias].id if alias in clusters else None for alias in (request.source, request.target))
+    return source, target
