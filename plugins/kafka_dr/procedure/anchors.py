@@ -3,7 +3,8 @@
 Invariants
 1. An entry is on disk before its anchor is written. A journal behind an anchor has therefore lost entries.
 2. Anchors are read before the journal, so that an entry that another process writes meanwhile is no contradiction.
-3. A place that does not answer delays a step by `_READ_SECONDS` and an intent by `_WRITTEN_SECONDS` at most.
+3. A process whose journal loses entries meanwhile, as by a promoted standby, neither acts nor writes any more.
+4. A place that does not answer delays a step by `_READ_SECONDS` and an intent by `_WRITTEN_SECONDS` at most.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class JournalAnchors:
     def __init__(self, procedure: Run) -> None:
         self._procedure, self._journal = procedure, procedure.journal
         self._generation, self._anchored = 0, anchors_that_count({})
+        self._head: tuple[int, str] | None = None
         self.newest: dict[str, Any] | None = None
         self.unread: dict[str, str] = {}
         self.unwritten: dict[str, str] = {}
@@ -55,6 +57,8 @@ class JournalAnchors:
 
     def refuse_contradicted_journal(self) -> None:
         """Compare the journal with its anchors; from then on, anchor each entry that this process writes.
+
+        From then on the journal also refuses a database without the newest entry that this process has seen.
 
         Raises:
             Contradiction: the journal's chain of hashes is broken, or lacks an anchored entry, or has another one.
@@ -71,6 +75,7 @@ class JournalAnchors:
             )
         self._journal.epoch_floors[self._procedure.pair] = self._anchored.epoch(self._procedure.pair)
         self._journal.witness = self.anchor_entry
+        self._journal.seen = self._head
 
     def list_contradictions(self) -> list[str]:
         """Read the anchors, and return which anchored entries the journal lacks or has otherwise; [] if none."""
@@ -78,6 +83,7 @@ class JournalAnchors:
         links = self._journal.links()
         hashes = {sequence: own for sequence, _, own in links if sequence in anchored.sequences}
         self._generation, self._anchored = anchored.generation, anchored
+        self._head = (links[-1][0], links[-1][2]) if links else None
         return contradicted_anchors(anchored, links[-1][0] if links else 0, hashes)
 
     def anchor_entry(self, entry: JournalEntry, accepted: str = "") -> None:
@@ -100,6 +106,7 @@ class JournalAnchors:
         )
         anchor = replace(anchor, signature=self._procedure.signatures.sign_bytes(anchor.signed_bytes))
         self.newest = asdict(anchor)
+        self._journal.seen = entry.sequence, entry.hash
         for topic in self._topics.values():
             topic.write(anchor.pair, anchor.as_bytes())
         if entry.kind == Entry.INTENT:

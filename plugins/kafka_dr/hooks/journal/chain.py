@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from kafka_dr.errors import LeaseLost
+from kafka_dr.errors import Contradiction, LeaseLost
 from kafka_dr.hooks.journal.leases import superseded_by
 from kafka_dr.hooks.journal.tables import ENTRIES, LEASES, JournalEntry, canonical_text, iso_text, read_entry
 
@@ -59,6 +59,27 @@ def refuse_old_epoch(connection: Connection, procedure_id: str, epoch: int) -> N
             seen,
             f"clear no task of {procedure_id}, because {newer.holder} now has the right to act on the clusters"
             f" {newer.pair}. The journal entry of {procedure_id} was not written",
+        )
+
+
+def refuse_lost_entry(connection: Connection, seen: tuple[int, str] | None) -> None:
+    """Raise Contradiction if the database lacks an entry that this process has seen there.
+
+    Between two transactions of a process, a standby without the newest entries may have been promoted.
+
+    Args:
+        seen: sequence number and hash of the entry; None if this process has seen none.
+    """
+    if seen is None:
+        return
+    sequence, digest = seen
+    found = connection.execute(select(ENTRIES.c.hash).where(ENTRIES.c.sequence == sequence)).scalar()
+    if found != digest:
+        raise Contradiction(
+            "The journal lost entries while this process used it",
+            f"entry {sequence} was there before, and is now {'missing' if found is None else 'another one'}",
+            "The process stopped before its next act. If the journal's database was promoted or restored without its"
+            " last entries, follow runbooks/stuck_procedure.md, The journal lost entries.",
         )
 
 

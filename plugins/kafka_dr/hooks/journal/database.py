@@ -104,10 +104,15 @@ class Database:
                 load_alembic()
                 self._writing(migrate_schema)
 
-    def read(self, query: Any) -> list[Row[Any]]:
-        """Run a query and return all rows."""
+    def read(self, query: Any, check: Callable[[Connection], object]) -> list[Row[Any]]:
+        """Call `check` and run a query, in one transaction; return all rows."""
+
+        def work(connection: Connection) -> list[Row[Any]]:
+            check(connection)
+            return list(connection.execute(query))
+
         with self._translated("readable"):
-            return self._reading(lambda connection: list(connection.execute(query)))
+            return self._reading(work)
 
     def write(self, work: Callable[[Connection], _T]) -> _T:
         """Call `work` in one writing transaction and return its result; on return the data are on disk.

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, select
 
 from kafka_dr.errors import Contradiction
-from kafka_dr.hooks.journal.chain import NO_HASH, add_entry, hash_of, refuse_old_epoch
+from kafka_dr.hooks.journal.chain import NO_HASH, add_entry, hash_of, refuse_lost_entry, refuse_old_epoch
 from kafka_dr.hooks.journal.database import open_database
 from kafka_dr.hooks.journal.leases import (
     cool_down_after,
@@ -42,6 +42,8 @@ from kafka_dr.hooks.journal.tables import (
     refuse_unkept,
 )
 
+_T = TypeVar("_T")
+
 
 class Journal:
     """Reads and writes the journal of all procedures, and the leases, in the database of one SQLAlchemy URL."""
@@ -64,6 +66,8 @@ class Journal:
         self.witness: Callable[[JournalEntry], object] = lambda _entry: None
         #: Pair of clusters -> an epoch that was given before, even if the database does not have it.
         self.epoch_floors: dict[str, int] = {}
+        #: Sequence number and hash of an entry without which the database is refused, in each transaction.
+        self.seen: tuple[int, str] | None = None
 
     def __repr__(self) -> str:
         return f"Journal({self._database.name!r})"
@@ -82,6 +86,16 @@ class Journal:
             SystemUnavailable: the journal's database does not answer.
         """
         return self._clock() if self._clock else self._database.now()
+
+    def _read(self, query: Any) -> list[Row[Any]]:
+        return self._database.read(query, lambda connection: refuse_lost_entry(connection, self.seen))
+
+    def _write(self, work: Callable[[Connection], _T]) -> _T:
+        def checked(connection: Connection) -> _T:
+            refuse_lost_entry(connection, self.seen)
+            return work(connection)
+
+        return self._database.write(checked)
 
     def _time_in(self, connection: Connection) -> datetime:
         return self._clock() if self._clock else self._database.time_in(connection)
@@ -107,7 +121,7 @@ class Journal:
             refuse_old_epoch(connection, procedure_id, epoch)
             return add_entry(connection, procedure_id, step, kind, epoch, self._time_in(connection), text)
 
-        entry = self._database.write(add)
+        entry = self._write(add)
         self.witness(entry)
         return entry
 
@@ -123,19 +137,19 @@ class Journal:
         ):
             if value is not None:
                 query = query.where(column == str(value))
-        return [_checked_entry(row) for row in self._database.read(query)]
+        return [_checked_entry(row) for row in self._read(query)]
 
     def entries_of_steps(self, steps: Iterable[str]) -> list[JournalEntry]:
         """Return all entries that these steps of any procedure wrote, oldest first."""
         query = select(ENTRIES).where(ENTRIES.c.step.in_([str(step) for step in steps])).order_by(ENTRIES.c.sequence)
-        return [_checked_entry(row) for row in self._database.read(query)]
+        return [_checked_entry(row) for row in self._read(query)]
 
     def last(self, procedure_id: str, step: str, kind: str) -> JournalEntry | None:
         """Return the newest entry of this kind that a procedure's step wrote; None without such an entry."""
         query = select(ENTRIES).where(
             ENTRIES.c.procedure_id == procedure_id, ENTRIES.c.step == str(step), ENTRIES.c.kind == str(kind)
         )
-        rows = self._database.read(query.order_by(ENTRIES.c.sequence.desc()).limit(1))
+        rows = self._read(query.order_by(ENTRIES.c.sequence.desc()).limit(1))
         return _checked_entry(rows[0]) if rows else None
 
     def verify(self) -> int | None:
@@ -144,7 +158,7 @@ class Journal:
         A chain whose newest entries were deleted looks intact: compare the last hash with the hash in the evidence.
         """
         expected, previous = 1, NO_HASH
-        for row in self._database.read(select(ENTRIES).order_by(ENTRIES.c.sequence)):
+        for row in self._read(select(ENTRIES).order_by(ENTRIES.c.sequence)):
             values = dict(row._mapping)
             stored = values.pop("hash")
             if values["sequence"] != expected or values["previous_hash"] != previous or stored != hash_of(values):
@@ -155,7 +169,7 @@ class Journal:
     def links(self) -> list[tuple[int, str, str]]:
         """Return sequence number, hash of the entry before, and hash of every entry, by sequence number."""
         query = select(ENTRIES.c.sequence, ENTRIES.c.previous_hash, ENTRIES.c.hash).order_by(ENTRIES.c.sequence)
-        return [(row.sequence, row.previous_hash, row.hash) for row in self._database.read(query)]
+        return [(row.sequence, row.previous_hash, row.hash) for row in self._read(query)]
 
     def take_lease(
         self,
@@ -186,14 +200,14 @@ class Journal:
             taken_at = now or self._time_in(connection)
             return take_pair(connection, pair, procedure_id, taken_at, cool_down_seconds, renew, floor)
 
-        return self._database.write(take)
+        return self._write(take)
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
         """Return the cool-down that ran when a procedure first took the pair's lease.
 
         None if no cool-down of `cool_down_seconds` ran then, or if the procedure never took the lease.
         """
-        first = self._database.read(
+        first = self._read(
             select(LEASES)
             .where(LEASES.c.pair == pair, LEASES.c.holder == procedure_id)
             .order_by(LEASES.c.epoch)
@@ -202,7 +216,7 @@ class Journal:
         if not first:
             return None
         taken = read_lease(first[0])
-        ended = self._database.read(select_last_end(pair, taken.epoch))
+        ended = self._read(select_last_end(pair, taken.epoch))
         return cool_down_after(ended[0] if ended else None, taken.taken_at, cool_down_seconds)
 
     def check_lease(self, pair: str, procedure_id: str, epoch: int) -> None:
@@ -212,7 +226,7 @@ class Journal:
             Superseded: the procedure holds the lease, but with a newer epoch.
             LeaseLost: the procedure does not hold the lease.
         """
-        rows = self._database.read(select_newest_lease(pair))
+        rows = self._read(select_newest_lease(pair))
         require_held(read_lease(rows[0]) if rows else None, pair, procedure_id, epoch)
 
     def release_lease(
@@ -231,7 +245,7 @@ class Journal:
             released_at = now or self._time_in(connection)
             release_pair(connection, pair, procedure_id, epoch, str(outcome), released_at)
 
-        self._database.write(release)
+        self._write(release)
 
     def pass_lease(
         self,
@@ -271,13 +285,13 @@ class Journal:
             epoch = pass_pair(connection, pair, giver, taker, outcome, at, seen, floor)
             return add_entry(connection, *new_entry[:3], epoch, at, text)
 
-        entry = self._database.write(hand_over)
+        entry = self._write(hand_over)
         self.witness(entry)
         return entry.epoch
 
     def lease(self, pair: str) -> Lease | None:
         """Return the newest lease of a pair, released or not; None if no procedure ever took the lease."""
-        rows = self._database.read(select_newest_lease(pair))
+        rows = self._read(select_newest_lease(pair))
         return read_lease(rows[0]) if rows else None
 
     def show_life(self, name: str, detail: str | None = None) -> None:
@@ -293,16 +307,16 @@ class Journal:
             connection.execute(SIGNS.delete().where(SIGNS.c.name == str(name)))
             connection.execute(SIGNS.insert().values(**values, at=iso_text(self._time_in(connection))))
 
-        self._database.write(replace)
+        self._write(replace)
 
     def last_detail(self, name: str) -> str | None:
         """Return what a service told with its last heartbeat; None without a heartbeat or detail."""
-        rows = self._database.read(select(SIGNS.c.detail).where(SIGNS.c.name == str(name)))
+        rows = self._read(select(SIGNS.c.detail).where(SIGNS.c.name == str(name)))
         return rows[0].detail if rows else None
 
     def last_sign(self, name: str) -> datetime | None:
         """Return the time of a service's last heartbeat, in UTC; None if the service never stored a heartbeat."""
-        rows = self._database.read(select(SIGNS.c.at).where(SIGNS.c.name == str(name)))
+        rows = self._read(select(SIGNS.c.at).where(SIGNS.c.name == str(name)))
         return datetime.fromisoformat(rows[0].at) if rows else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -174,6 +175,48 @@ def test_a_database_at_its_anchor_goes_on(bench: Bench) -> None:
     with pytest.raises(AirflowFailException, match="acted"):
         act(bench)
     assert Acting.acted == 2
+
+
+@pytest.mark.parametrize("when", ["before its first entry", "after its intent"])
+def test_entries_that_are_lost_while_a_step_runs_end_it(bench: Bench, when: str) -> None:
+    """A standby is promoted between two transactions of one process: it does not act under a journal without them."""
+
+    class Losing(ProcedureStep):
+        acted = 0
+
+        def begin(self, procedure: Any, context: Any, woken: bool = False) -> None:
+            if when == "before its first entry":
+                delete_last(bench, 1)
+            super().begin(procedure, context, woken)
+
+        def act(self, procedure: Any, context: Any) -> Any:
+            if when == "after its intent":
+                delete_last(bench, 1)
+            procedure.authority.hold()
+            type(self).acted += 1
+            return TryBegun(attempt=9)
+
+    before = bench.journal.entries()
+    with pytest.raises(AirflowFailException, match="lost entries while this process used it") as refused:
+        Losing(task_id=Step.FORECAST.value).execute(bench.context())
+    assert re.search(r"entry \d+ was there before, and is now missing", str(refused.value))
+    assert Losing.acted == 0
+    assert bench.journal.entries() == before[: 4 if when == "before its first entry" else 5]
+    with pytest.raises(AirflowFailException, match="is missing, by the anchor on"):
+        act(bench)
+
+
+def test_another_process_may_write_meanwhile(bench: Bench) -> None:
+    """Its entries follow the ones that a step has seen."""
+
+    class Disturbed(ProcedureStep):
+        def act(self, procedure: Any, context: Any) -> Any:
+            bench.journal.append("another-procedure", "step", "note", 0, {})
+            procedure.authority.hold()
+            return TryBegun(attempt=9)
+
+    Disturbed(task_id=Step.CHECK_READINESS.value).execute(bench.context())
+    assert bench.kinds(Step.CHECK_READINESS)[-1] == Entry.INTENT
 
 
 def test_one_cluster_that_answers_suffices(bench: Bench) -> None:
