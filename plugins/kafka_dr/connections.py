@@ -60,16 +60,6 @@ class Connections:
             )
         return url, connection.login or "", connection.password or ""
 
-    def address(self, connection_id: str) -> str:
-        """Return where a connection leads, and as which user, as text without secrets."""
-        connection = BaseHook.get_connection(connection_id)
-        extra = connection.extra_dejson
-        where = str(extra.get("bootstrap.servers") or _url_of(connection))
-        user = extra.get("sasl.username") or connection.login
-        # A host may be written as a URL with a login in it.
-        where = re.sub(r"//[^/@]*@", "//", where)
-        return f"{where} as {user}" if user else where
-
     def tls(self, connection_id: str) -> HttpTls:
         """Return the certificates of an `http` connection: `verify`, `cert` and `key` in its extra."""
         return HttpTls.of_extra(BaseHook.get_connection(connection_id).extra_dejson, connection_id)

@@ -57,15 +57,11 @@ class Connections:
 
     def kafka(self, connection_id: str) -> dict[str, str]:
         """Return a cluster's configuration, which names the connection."""
-        return {"bootstrap.servers": connection_id}
-
-    def address(self, connection_id: str) -> str:
-        """Return where a connection leads: the test's own address, or one that names the connection."""
-        return self._bench.addresses.get(connection_id, f"at {connection_id}")
+        return {"bootstrap.servers": self._bench.addresses.get(connection_id, connection_id)}
 
     def login(self, connection_id: str) -> tuple[str, str, str]:
         """Return a system's address."""
-        return f"http://{connection_id}", "user", "password"
+        return self._bench.addresses.get(connection_id, f"http://{connection_id}"), "user", "password"
 
     def tls(self, connection_id: str) -> HttpTls:
         """Return no certificates."""

@@ -61,7 +61,8 @@ class FakeSystems(Systems):
         return self._bench.writer(alias)
 
     def anchor_topic(self, alias: str) -> Any:
-        """Return the topic with the journal's anchors on a cluster."""
+        """Return the topic with the journal's anchors on a cluster, by its connection."""
+        self.connections.kafka(self.topology.cluster(alias).connection)
         return self._bench.clusters[alias].anchors
 
     def probe(self, alias: str) -> Any:

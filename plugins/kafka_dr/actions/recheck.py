@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.acl_fence import probe_answers, refused_by_rights
 from kafka_dr.actions.fencing.hook_fence import refuse_lifted_hook
 from kafka_dr.actions.fencing.rules import rules_with, wait_for_every_broker
@@ -22,6 +21,7 @@ from kafka_dr.actions.scope.plan_scope import (
     topics_of,
     topics_with_positions,
 )
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
 from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition

@@ -15,7 +15,7 @@ import pandas as pd
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from kafka_dr.actions.concurrently import run_concurrently
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.mirror_maker.naming import LONGEST_TOPIC, topic_problem
 from kafka_dr.errors import Contradiction, SparkFailed
 from kafka_dr.hooks.private_files import private_file, private_folder

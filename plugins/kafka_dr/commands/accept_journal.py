@@ -65,7 +65,13 @@ def accept_journal(procedure: Run, user: str, reason: str) -> str:
     """
     if not user.strip() or not reason.strip():
         raise BadInput("Name or reason is missing", "", "Give --as YOUR_NAME and --reason TEXT.")
-    if broken := find_broken_link(procedure.journal):
+    if unsigned := procedure.signatures.unsigned_because:
+        raise BadInput(
+            "The acceptance cannot be signed, and would not count",
+            unsigned,
+            "Set SWITCHBACK_JOURNAL_KEY to the file with the journal's private key, then repeat the command.",
+        )
+    if broken := find_broken_link(procedure.journal.links()):
         raise Contradiction(
             "The journal's own chain of hashes is broken",
             broken,

@@ -19,6 +19,7 @@ from kafka_dr.domain.manual.context import ManualContext
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, ReadBackFailed, Refusal
 from kafka_dr.procedure.authority import record_fact
+from kafka_dr.procedure.binding import refuse_broken_binding
 from kafka_dr.procedure.entries import (
     GatePassed,
     GroupsCommitted,
@@ -52,6 +53,8 @@ def record_manual_action(procedure: Run, hand: ManualContext, what: str, who: st
     """
     if not who.strip():
         raise BadInput("The name of the person is missing", "", "Add --as YOUR_NAME: the journal records the name.")
+    procedure.anchors.refuse_contradicted_journal()
+    refuse_broken_binding(procedure)
     procedure.lease.take_new_epoch()
     return {"opening": _record_opening, "opened": _record_opened, "returning": _record_returning}[what](
         procedure, hand, who

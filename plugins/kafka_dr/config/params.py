@@ -22,6 +22,8 @@ LONGEST_REASON = 500
 LONGEST_GROUP = 250
 MOST_EXCLUDED = 1000
 LONGEST_SHOWN = 60
+_UNUSABLE = "the params cannot be used"
+_CORRECT = "correct the params and start a new run; this attempt changed nothing"
 _SWITCHES = ("start_reverse_replication", "abort_open_transactions")
 _PLAIN = frozenset({"source", "target", "reason", "topics", "groups", *_SWITCHES, "exclude_groups"})
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -121,11 +123,7 @@ def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collect
     choices, choice_problems = _choices(given)
     problems += deadline_problems + choice_problems
     if problems:
-        raise bad_input(
-            "the params cannot be used",
-            problems,
-            "correct the params and start a new run; this attempt changed nothing",
-        )
+        raise bad_input(_UNUSABLE, problems, _CORRECT)
     plain_params = {key: given[key] for key in ("source", "target", *_SWITCHES) if key in given}
     excluded = {group: why.strip() for group, why in sorted(given.get("exclude_groups", {}).items())}
     return Request(
@@ -270,17 +268,24 @@ def _deadlines(topology: Topology, given: Mapping[str, Any]) -> tuple[Deadlines,
             for fault in error.errors()
             for key in map(str, fault["loc"][:1])
         ]
-    return deadlines, [*_beyond_limits(topology, overrides)]
+    return deadlines, []
 
 
-def _beyond_limits(topology: Topology, overrides: Mapping[str, float]) -> Iterator[str]:
+def refuse_beyond_limits(topology: Topology, deadlines: Deadlines) -> None:
+    """Refuse deadlines by which a run would prove less than the topology's `limits` and `deadlines` demand.
+
+    Raises:
+        BadInput: all such deadlines at once.
+    """
+    problems = []
     for limit, seconds in topology.limits.model_dump().items():
         which, _, name = limit.partition("_")
-        stated = getattr(topology.deadlines, name)
-        value = overrides.get(name, stated)
+        stated, value = getattr(topology.deadlines, name), getattr(deadlines, name)
         bound = min(seconds, stated) if which == "least" else max(seconds, stated)
         if value < bound if which == "least" else value > bound:
-            yield f"{name}: {value:g} s; at {which} {bound:g} s, by `limits` or `deadlines` in the topology"
+            problems.append(f"{name}: {value:g} s; at {which} {bound:g} s, by `limits` or `deadlines` in the topology")
+    if problems:
+        raise bad_input(_UNUSABLE, problems, _CORRECT)
 
 
 def _choices(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

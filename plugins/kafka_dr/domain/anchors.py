@@ -6,11 +6,14 @@ journal that has this entry with this hash has all entries up to it, unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from kafka_dr.domain.canonical_json import canonical_json, read_json
+
+#: A larger number is none that the journal has given.
+_LARGEST = 2**30
 
 
 @dataclass(frozen=True)
@@ -57,39 +60,44 @@ def read_anchor(value: Any) -> Anchor | None:
         anchor = Anchor(**document)
     except (TypeError, ValueError):
         return None
-    whole = all(isinstance(getattr(anchor, name), int) for name in ("generation", "sequence", "epoch"))
+    numbers = (anchor.generation, anchor.sequence, anchor.epoch)
+    whole = all(isinstance(number, int) and 0 <= number <= _LARGEST for number in numbers)
     texts = (anchor.hash, anchor.pair, anchor.procedure_id, anchor.step, anchor.kind, anchor.at, anchor.signature)
     return anchor if whole and all(isinstance(text, str) for text in texts) else None
 
 
 @dataclass(frozen=True)
 class Anchored:
-    """The anchors that count.
+    """The anchors of one pair of clusters that count.
 
     Attributes:
-        generation: the newest generation of all places; 0 without anchors.
+        generation: the newest generation on the clusters; 0 without anchors.
         by_place: place, such as a cluster's alias -> its anchors of this generation.
+        newest_epoch: the newest anchored epoch, in whichever generation; 0 without anchors.
     """
 
     generation: int
     by_place: Mapping[str, Sequence[Anchor]]
+    newest_epoch: int
 
     @property
     def sequences(self) -> set[int]:
         """Return the sequence numbers of all anchored entries."""
         return {anchor.sequence for anchors in self.by_place.values() for anchor in anchors if anchor.sequence}
 
-    def epoch(self, pair: str) -> int:
-        """Return the newest anchored epoch of a pair of clusters; 0 without one."""
-        epochs = [a.epoch for anchors in self.by_place.values() for a in anchors if a.pair == pair]
-        return max(epochs, default=0)
 
+def anchors_that_count(found: Mapping[str, Sequence[Anchor]], clusters: Collection[str]) -> Anchored:
+    """Return the anchors of the newest generation, by place.
 
-def anchors_that_count(found: Mapping[str, Iterable[Anchor]]) -> Anchored:
-    """Return the anchors of the newest generation, by place."""
-    anchors = {place: list(of_place) for place, of_place in found.items()}
-    newest = max((a.generation for of_place in anchors.values() for a in of_place), default=0)
-    return Anchored(newest, {place: [a for a in of if a.generation == newest] for place, of in anchors.items()})
+    Args:
+        found: place -> its anchors.
+        clusters: the places that are clusters. Others, such as the routing record, begin no generation, because more
+            people may write there.
+    """
+    begun = [anchor.generation for place in clusters for anchor in found.get(place, ())]
+    newest, epochs = max(begun, default=0), [anchor.epoch for anchors in found.values() for anchor in anchors]
+    counting = {place: [a for a in anchors if a.generation == newest] for place, anchors in found.items()}
+    return Anchored(newest, counting, max(epochs, default=0))
 
 
 def contradicted_anchors(anchored: Anchored, head: int, hashes: Mapping[int, str]) -> list[str]:
@@ -105,7 +113,9 @@ def contradicted_anchors(anchored: Anchored, head: int, hashes: Mapping[int, str
         for anchor in anchors:
             if anchor.sequence and hashes.get(anchor.sequence) != anchor.hash:
                 named.setdefault((anchor.sequence, anchor.hash), set()).add(place)
-                texts[anchor.sequence, anchor.hash] = f"{anchor.kind} of {anchor.step}, {anchor.procedure_id}"
+                # Somebody else may have written the record: its texts are shortened, on one line.
+                parts = (ascii(part[:100])[1:-1] for part in (anchor.kind, anchor.step, anchor.procedure_id))
+                texts[anchor.sequence, anchor.hash] = "{} of {}, {}".format(*parts)
     return [
         f"entry {sequence} ({texts[sequence, digest]}) is {'missing' if sequence > head else 'another one'}, by the"
         f" anchor on {' and '.join(sorted(places))}"

@@ -3,23 +3,22 @@
 Invariants
 1. An entry is on disk before its anchor is written. A journal behind an anchor has therefore lost entries.
 2. Anchors are read before the journal, so that an entry that another process writes meanwhile is no contradiction.
-3. A process whose journal loses entries meanwhile, as by a promoted standby, neither acts nor writes any more.
-4. A place that does not answer delays a step by `_READ_SECONDS` and an intent by `_WRITTEN_SECONDS` at most.
+3. A place that does not answer delays a step by `_READ_SECONDS` and an intent by `_WRITTEN_SECONDS` at most.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import asdict, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kafka_dr.concurrently import run_in_background
 from kafka_dr.domain.anchors import Anchor, Anchored, anchors_that_count, contradicted_anchors, read_anchor
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import Contradiction, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.brokers.anchor_topic import AnchorTopic
 from kafka_dr.hooks.journal.chain import NO_HASH
-from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.binding import answering_clusters
 from kafka_dr.procedure.entries import AnchorsMissed
@@ -30,41 +29,48 @@ if TYPE_CHECKING:
 
 _READ_SECONDS, _WRITTEN_SECONDS = 3.0, 1.0
 _ROUTING = "the routing record"
+#: Kind of an anchor that names no entry, but the epoch of a lease.
+_LEASE = "lease"
 
 
 class JournalAnchors:
     """The anchors of one process that acts for a run: on the run's clusters, and in the routing record.
 
     Attributes:
-        unread: place -> why its anchors could not be read by `refuse_contradicted_journal`.
-        unwritten: place -> why the last anchor may not have been written there.
+        unread: place -> why its anchors could not be compared with the journal.
+        unwritten: place -> why the last anchor may not have been written there, or does not count.
         newest: the anchor of the newest entry that this process wrote; None without one.
     """
 
     def __init__(self, procedure: Run) -> None:
         self._procedure, self._journal = procedure, procedure.journal
-        self._generation, self._anchored = 0, anchors_that_count({})
+        self._anchored = anchors_that_count({}, frozenset())
+        self._generation = 0
         self._head: tuple[int, str] | None = None
+        self._topics: dict[str, AnchorTopic] = {}
         self.newest: dict[str, Any] | None = None
         self.unread: dict[str, str] = {}
         self.unwritten: dict[str, str] = {}
 
-    @cached_property
-    def _topics(self) -> dict[str, AnchorTopic]:
+    @property
+    def _aliases(self) -> list[str]:
         # A run that was refused for its params may name clusters that the topology does not have.
-        aliases = set(answering_clusters(self._procedure)) & set(self._procedure.topology.aliases)
-        return {alias: self._procedure.systems.anchor_topic(alias) for alias in sorted(aliases)}
+        return sorted(set(answering_clusters(self._procedure)) & set(self._procedure.topology.aliases))
+
+    def _topic(self, alias: str) -> AnchorTopic:
+        if alias not in self._topics:
+            self._topics[alias] = self._procedure.systems.anchor_topic(alias)
+        return self._topics[alias]
 
     def refuse_contradicted_journal(self) -> None:
-        """Compare the journal with its anchors; from then on, anchor each entry that this process writes.
+        """Compare the journal with its anchors; from then on, anchor each lease and entry of this process.
 
         From then on the journal also refuses a database without the newest entry that this process has seen.
 
         Raises:
             Contradiction: the journal's chain of hashes is broken, or lacks an anchored entry, or has another one.
         """
-        broken = find_broken_link(self._journal)
-        problems = [broken] if broken else self.list_contradictions()
+        problems = self.list_contradictions()
         if problems:
             raise Contradiction(
                 "The journal is not the one that was anchored",
@@ -73,18 +79,27 @@ class JournalAnchors:
                 " bring the missing entries back from the former database. If it was changed, restore a backup. If"
                 " neither can be done, follow runbooks/stuck_procedure.md, The journal lost entries.",
             )
-        self._journal.epoch_floors[self._procedure.pair] = self._anchored.epoch(self._procedure.pair)
-        self._journal.witness = self.anchor_entry
+        self.raise_epoch_floor()
+        self._journal.witness, self._journal.lease_witness = self.anchor_entry, self._anchor_lease
         self._journal.seen = self._head
 
+    def raise_epoch_floor(self) -> None:
+        """Let the journal give only epochs that are greater than every anchored epoch of the pair."""
+        self._journal.epoch_floors[self._procedure.pair] = self._anchored.newest_epoch
+
     def list_contradictions(self) -> list[str]:
-        """Read the anchors, and return which anchored entries the journal lacks or has otherwise; [] if none."""
-        anchored = self._read_anchors()
+        """Read the anchors; return what the journal lacks or has otherwise, or where its chain breaks; [] if none."""
+        self._anchored = self._read_anchors()
+        self._generation = self._anchored.generation
         links = self._journal.links()
-        hashes = {sequence: own for sequence, _, own in links if sequence in anchored.sequences}
-        self._generation, self._anchored = anchored.generation, anchored
+        if broken := find_broken_link(links):
+            return [broken]
         self._head = (links[-1][0], links[-1][2]) if links else None
-        return contradicted_anchors(anchored, links[-1][0] if links else 0, hashes)
+        for place in self._aliases:
+            if links and not self._anchored.by_place.get(place):
+                self.unread.setdefault(place, "no anchor of this journal is there")
+        hashes = {sequence: own for sequence, _, own in links if sequence in self._anchored.sequences}
+        return contradicted_anchors(self._anchored, len(links), hashes)
 
     def anchor_entry(self, entry: JournalEntry, accepted: str = "") -> None:
         """Write an entry's anchor to each cluster; for an intent, wait a moment until the clusters have it.
@@ -92,25 +107,30 @@ class JournalAnchors:
         Args:
             accepted: for an entry with which a person accepts the journal as it is: name and reason.
         """
-        anchor = Anchor(
-            generation=self._generation,
-            sequence=entry.sequence,
-            hash=entry.hash,
-            pair=self._procedure.pair,
-            epoch=entry.epoch,
-            procedure_id=entry.procedure_id,
-            step=entry.step,
-            kind=entry.kind,
-            at=entry.at.isoformat(),
-            accepted=accepted,
-        )
-        anchor = replace(anchor, signature=self._procedure.signatures.sign_bytes(anchor.signed_bytes))
+        epoch = max(entry.epoch, self._anchored.newest_epoch) if accepted else entry.epoch
+        named = {"procedure_id": entry.procedure_id, "step": entry.step, "kind": entry.kind}
+        anchor = self._anchor(entry.sequence, entry.hash, epoch, entry.at.isoformat(), accepted=accepted, **named)
         self.newest = asdict(anchor)
         self._journal.seen = entry.sequence, entry.hash
-        for topic in self._topics.values():
-            topic.write(anchor.pair, anchor.as_bytes())
+        self._write(anchor)
         if entry.kind == Entry.INTENT:
             self.await_written()
+
+    def _anchor_lease(self, pair: str, epoch: int) -> None:
+        if pair == self._procedure.pair:
+            now = self._journal.now().isoformat()
+            self._write(self._anchor(0, "", epoch, now, procedure_id=self._procedure.id, step="", kind=_LEASE))
+
+    def _anchor(self, sequence: int, digest: str, epoch: int, at: str, **named: str) -> Anchor:
+        anchor = Anchor(self._generation, sequence, digest, self._procedure.pair, epoch, at=at, **named)
+        return replace(anchor, signature=self._procedure.signatures.sign_bytes(anchor.signed_bytes))
+
+    def _write(self, anchor: Anchor) -> None:
+        for alias in self._aliases:
+            try:
+                self._topic(alias).write(anchor.pair, anchor.as_bytes())
+            except SwitchbackError as error:
+                self.unwritten[alias] = str(error)
 
     def begin_generation(self, entry: JournalEntry, accepted: str) -> None:
         """Anchor an entry in a new generation, so that no older anchor counts any more.
@@ -124,7 +144,7 @@ class JournalAnchors:
         self._generation += 1
         self.anchor_entry(entry, accepted)
         self.await_written()
-        if set(self._topics) <= set(self.unwritten):
+        if set(self._aliases) <= set(self.unwritten):
             raise SystemUnavailable(
                 "No cluster took the new anchor",
                 "; ".join(f"{place}: {why}" for place, why in sorted(self.unwritten.items())),
@@ -133,14 +153,11 @@ class JournalAnchors:
 
     def await_written(self) -> None:
         """Wait a moment until the anchors are written; `unwritten` then names the places that did not take them."""
-        self.unwritten = {}
-        with ThreadPoolExecutor(max(1, len(self._topics))) as pool:
-            waits = {place: pool.submit(topic.await_written, _WRITTEN_SECONDS) for place, topic in self._topics.items()}
-        for place, wait in waits.items():
-            try:
-                wait.result()
-            except SwitchbackError as error:
-                self.unwritten[place] = str(error)
+        waits = {alias: _bind(topic.await_written, _WRITTEN_SECONDS) for alias, topic in self._topics.items()}
+        _, self.unwritten = _ask_all(waits, _WRITTEN_SECONDS)
+        unsigned = self._procedure.signatures.unsigned_because
+        if unsigned and self.newest is not None:
+            self.unwritten = dict.fromkeys(self._aliases, f"the anchor is not signed, and does not count: {unsigned}")
 
     def list_missed(self) -> AnchorsMissed | None:
         """Return which places lack anchors of this process, or could not be compared; None if none."""
@@ -148,34 +165,65 @@ class JournalAnchors:
             self.await_written()
         if not self.unread and not self.unwritten:
             return None
-        anchored_on = set(self._topics) - set(self.unread) - set(self.unwritten)
+        anchored_on = set(self._aliases) - set(self.unread) - set(self.unwritten)
         return AnchorsMissed(unread=self.unread, unwritten=self.unwritten, anchored_on=sorted(anchored_on))
 
     def _read_anchors(self) -> Anchored:
-        reads = {alias: topic.newest for alias, topic in self._topics.items()}
-        reads[_ROUTING] = self._procedure.systems.routing.anchors
-        with ThreadPoolExecutor(len(reads)) as pool:
-            answers = {place: pool.submit(read, _READ_SECONDS) for place, read in reads.items()}
-        found: dict[str, list[Anchor]] = {}
-        for place, answer in answers.items():
-            try:
-                found[place] = [anchor for value in answer.result() if (anchor := read_anchor(value))]
-            except SwitchbackError as error:
-                self.unread[place] = str(error)
-        return anchors_that_count({place: filter(self._may_count, anchors) for place, anchors in found.items()})
+        reads = {alias: _bind(self._read_topic, alias) for alias in self._aliases}
+        reads[_ROUTING] = _bind(self._read_routing)
+        answers, self.unread = _ask_all(reads, _READ_SECONDS)
+        found = {
+            place: [anchor for value in values if (anchor := read_anchor(value)) and self._may_count(anchor)]
+            for place, values in answers.items()
+        }
+        return anchors_that_count(found, frozenset(self._aliases))
+
+    def _read_topic(self, alias: str) -> list[Any]:
+        return list(self._topic(alias).newest(_READ_SECONDS))
+
+    def _read_routing(self) -> list[Any]:
+        return self._procedure.systems.routing.anchors(_READ_SECONDS)
 
     def _may_count(self, anchor: Anchor) -> bool:
-        """Whether an anchor counts: an acceptance only with the journal's signature, if the topology names its key."""
-        signatures = self._procedure.signatures
-        if anchor.generation == 0 or not signatures.public_keys:
-            return True
-        return signatures.has_signed(anchor.signed_bytes, anchor.signature)
+        """Whether an anchor is of the run's clusters and, if the topology names the journal's key, signed by it.
+
+        Other pairs of clusters may have a journal of their own.
+        """
+        signatures, request = self._procedure.signatures, self._procedure.request
+        if anchor.pair.split("+") != sorted((request.source, request.target)):
+            return False
+        return not signatures.public_keys or signatures.has_signed(anchor.signed_bytes, anchor.signature)
 
 
-def find_broken_link(journal: Journal) -> str:
-    """Return where the journal's chain of hashes is broken, as text; empty for a whole chain."""
+def _bind(call: Callable[..., Any], *args: Any) -> Callable[[], Any]:
+    return lambda: call(*args)
+
+
+def _ask_all(calls: dict[str, Callable[[], Any]], seconds: float) -> tuple[dict[str, Any], dict[str, str]]:
+    """Make all calls at once; return place -> answer, and place -> why there is no answer after so many seconds.
+
+    A call that hangs is left behind.
+    """
+    answers, failures = {}, {}
+    # A little longer than the calls' own limits, whose errors say more.
+    for place, future in {place: run_in_background(call) for place, call in calls.items()}.items():
+        try:
+            answers[place] = future.result(seconds + 1.0)
+        except SwitchbackError as error:
+            failures[place] = str(error)
+        except FutureTimeout:
+            failures[place] = f"no answer in {seconds:g} s"
+    return answers, failures
+
+
+def find_broken_link(links: list[tuple[int, str, str]]) -> str:
+    """Return where a chain of hashes is broken, as text; empty for a whole chain.
+
+    Args:
+        links: as of `Journal.links`.
+    """
     expected, previous = 1, NO_HASH
-    for sequence, before, own in journal.links():
+    for sequence, before, own in links:
         if sequence != expected or before != previous:
             return f"entry {expected} is missing, or its hash does not follow the entry before"
         expected, previous = expected + 1, own

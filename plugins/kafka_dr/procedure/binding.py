@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from kafka_dr.config.topology import Flow, Topology
+from kafka_dr.config.params import Request
+from kafka_dr.config.topology import Topology
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.terms import BoundCluster, Terms
@@ -32,7 +35,8 @@ class BoundConnections:
     """
 
     def __init__(self, connections: Any, binding: Binding) -> None:
-        self._connections, self._addresses = connections, binding.addresses
+        self.unbound = self._connections = connections
+        self._addresses = binding.addresses
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connections, name)
@@ -45,27 +49,53 @@ class BoundConnections:
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
         """Return librdkafka's configuration; raise BindingBroken if the connection leads elsewhere by now."""
-        self.refuse_other_address(connection_id)
         config: dict[str, Any] = self._connections.kafka(connection_id)
+        self._compare(connection_id, address_of_kafka(config))
         return config
 
     def login(self, connection_id: str) -> tuple[str, str, str]:
         """Return URL, login and password; raise BindingBroken if the connection leads elsewhere by now."""
-        self.refuse_other_address(connection_id)
         login: tuple[str, str, str] = self._connections.login(connection_id)
+        self._compare(connection_id, address_of_login(login))
         return login
+
+    def archive_options(self, connection_id: str) -> dict[str, Any]:
+        """Return the archive's options; raise BindingBroken if they lead elsewhere by now."""
+        options: dict[str, Any] = self._connections.archive_options(connection_id)
+        self._compare(connection_id, address_of_archive(options))
+        return options
 
     def check_spark(self, connection_id: str) -> None:
         """Refuse what `Connections.check_spark` refuses, and a Spark master other than the run began with."""
-        self.refuse_other_address(connection_id)
+        self.login(connection_id)
         self._connections.check_spark(connection_id)
 
-    def refuse_other_address(self, connection_id: str) -> None:
-        """Raise BindingBroken if a connection's address differs from the one with which the run began."""
+    def _compare(self, connection_id: str, address: str) -> None:
         began_with = self._addresses.get(connection_id)
-        address = self._connections.address(connection_id) if began_with is not None else None
-        if address != began_with:
+        if began_with is not None and address != began_with:
             raise _broken([f"connection {connection_id}: {address}, began with {began_with}"])
+
+
+def address_of_kafka(config: Mapping[str, Any]) -> str:
+    """Return where a Kafka client with this configuration connects, and as which user, without secrets."""
+    return _address(str(config["bootstrap.servers"]), config.get("sasl.username"))
+
+
+def address_of_login(login: tuple[str, str, str]) -> str:
+    """Return where an HTTP client with this URL, user and password connects, and as which user, without secrets."""
+    return _address(login[0], login[1])
+
+
+def address_of_archive(options: Mapping[str, Any]) -> str:
+    """Return the endpoint of an archive's file system, and as which user, without secrets."""
+    endpoint = options.get("endpoint_url") or (options.get("client_kwargs") or {}).get("endpoint_url")
+    return _address(str(endpoint or "the default endpoint"), options.get("key"))
+
+
+def _address(where: str, user: Any) -> str:
+    # A host may be written as a URL with a login in it.
+    where = re.sub(r"//[^/@]*@", "//", where)
+    return f"{where} as {user}" if user else where
 
 
 def bound_to(opened: ProcedureOpened | None, connections: Any) -> Any:
@@ -89,7 +119,7 @@ def bind_run(procedure: Run) -> Binding:
         servers = str(connections.kafka(topology.cluster(alias).connection)["bootstrap.servers"])
         now, last = ids.get(alias), before.get(alias)
         clusters[alias] = BoundCluster(now or last, servers, last if now and last not in (None, now) else None)
-    addresses = {name: connections.address(name) for name in _connections_of(procedure)}
+    addresses = _addresses_now(procedure, connections)
     return Binding(clusters=clusters, topology_digest=topology_digest(topology), addresses=addresses)
 
 
@@ -134,9 +164,10 @@ def refuse_broken_binding(procedure: Run) -> None:
     digest = topology_digest(procedure.topology)
     if digest != binding.topology_digest:
         differences.append(f"topology: digest {digest[:12]}, began with {binding.topology_digest[:12]}")
-    for name, began_with in sorted(binding.addresses.items()):
-        address = procedure.systems.connections.address(name)
-        if address != began_with:
+    if Request(**opened.request) != procedure.request:
+        differences.append("params: not those with which the run began")
+    for name, address in sorted(_addresses_now(procedure, procedure.systems.connections).items()):
+        if address != (began_with := binding.addresses.get(name)):
             differences.append(f"connection {name}: {address}, began with {began_with}")
     if differences:
         raise _broken(differences)
@@ -208,16 +239,29 @@ def _ids_of_last_run(journal: Journal) -> dict[str, str]:
     }
 
 
-def _connections_of(procedure: Run) -> list[str]:
-    """Return the ids of all Airflow connections that a run may use, but those of Airflow's API and of the journal."""
+def _addresses_now(procedure: Run, connections: Any) -> dict[str, str]:
+    """Return by id where the connections that a run may use lead now, but those of Airflow's API and of the journal."""
+    unbound = getattr(connections, "unbound", connections)
     topology, request = procedure.topology, procedure.request
-    hooks = (topology.drain, topology.source_probe, topology.fence_hook, topology.spark)
     clusters = [topology.cluster(alias) for alias in (request.source, request.target)]
-    flows: list[Flow | None] = [procedure.flow, procedure.reverse_flow]
-    named = [
-        *(name for cluster in clusters for name in (cluster.connection, cluster.probe_connection)),
-        *(name for flow in flows if flow for name in (*flow.workers, flow.stop_hook)),
-        *(hook.connection for hook in hooks if hook),
-        topology.routing.connection if topology.routing.kind == "http" else None,
+    flows = [flow for flow in (procedure.flow, procedure.reverse_flow) if flow]
+    hooks = [hook for hook in (topology.drain, topology.source_probe, topology.fence_hook, topology.spark) if hook]
+    routing = [topology.routing.connection] if topology.routing.kind == "http" else []
+    archive = [topology.recorder.connection] if topology.recorder else []
+    kafka = [name for cluster in clusters for name in (cluster.connection, cluster.probe_connection)]
+    logins = [name for flow in flows for name in (*flow.workers, flow.stop_hook)]
+    logins += [*(hook.connection for hook in hooks), *routing]
+    readers: list[tuple[list[str | None], Callable[[str], str]]] = [
+        (kafka, lambda name: address_of_kafka(unbound.kafka(name))),
+        (logins, lambda name: address_of_login(unbound.login(name))),
+        (archive, lambda name: address_of_archive(unbound.archive_options(name))),
     ]
-    return sorted({name for name in named if name})
+    return {name: _read_address(read, name) for names, read in readers for name in names if name}
+
+
+def _read_address(read: Callable[[str], str], connection_id: str) -> str:
+    """Return a connection's address; a text that says why it has none, as a run may never use the connection."""
+    try:
+        return read(connection_id)
+    except Exception as error:  # noqa: BLE001 (Airflow and secrets backends raise errors of their own)
+        return f"unreadable: {type(error).__name__}"

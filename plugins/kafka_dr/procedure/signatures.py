@@ -47,6 +47,11 @@ class JournalSignatures:
             return f"the topology does not name the public key of {path}, id {signer.key_id}"
         return signer
 
+    @property
+    def unsigned_because(self) -> str:
+        """Return why nothing can be signed although the topology names a key; empty otherwise."""
+        return self._signer if self.public_keys and isinstance(self._signer, str) else ""
+
     def sign_fact(self, procedure_id: str, step: str, fact: F) -> F:
         """Return a fact with its signature, or with the reason why it has none; unchanged without public keys."""
         if not self.public_keys:

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.actions.old_source.lost_source_fence import fence_old_source, source_answers
 from kafka_dr.actions.old_source.writes_after_failover import log_ends, producers_since, writes_after_failover
 from kafka_dr.actions.replication.stop import STOPPED, stop_flow
 from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.fencing.armed_fence import BY_ACL, ArmedFence, armed_fences, unstopped_sources
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import FenceNotProven, KafkaUnavailable, SwitchbackError
 from kafka_dr.procedure.authority import record_fact
+from kafka_dr.procedure.binding import refuse_other_cluster
 from kafka_dr.procedure.entries import FenceDisarmed, OldMirrorMakerStopped, OldSourceAnswers, OldSourceFenced, facts_in
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
@@ -38,6 +39,9 @@ def fence_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
         SwitchbackError: the source answers, but could not be fenced; the watcher tries again a second later.
     """
     answers = source_answers(procedure, ASK_SECONDS)
+    if answers:
+        procedure.anchors.refuse_contradicted_journal()
+        refuse_other_cluster(procedure, fence.source, procedure.systems.source)
     if answers and fence.answers_since is None:
         record_fact(procedure.authority, STEP, OldSourceAnswers(answers_since=procedure.now()))
     with run_concurrently() as start:

@@ -14,18 +14,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.rules import apply_change, standing_change
 from kafka_dr.actions.old_source.lost_source_fence import source_answers
 from kafka_dr.actions.recheck import still_stopping
 from kafka_dr.actions.replication.stop import STOPPED, parts_of, stop_flow
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.fencing.armed_fence import LatestMove, WatchState
 from kafka_dr.domain.fencing.guarded_move import GUARDING, GuardedMove, GuardState, Tenure, guard_of
 from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import SwitchbackError, SystemUnavailable
+from kafka_dr.errors import BindingBroken, SwitchbackError, SystemUnavailable
 from kafka_dr.procedure.authority import record_fact
+from kafka_dr.procedure.binding import refuse_other_cluster
 from kafka_dr.procedure.entries import (
     EntriesToRestore,
     LoopStopped,
@@ -357,11 +358,12 @@ def _old_flow_offsets(procedure: Run, problems: list[str], reverse_stands: bool)
 def _restore(procedure: Run, alias: str, change: AclChange) -> list[str]:
     """Set ACL entries of a cluster again; return what the cluster has not applied, as text."""
     try:
+        refuse_other_cluster(procedure, alias, procedure.systems.cluster(alias))
         intent = EntriesToRestore(cluster=alias, restores_acl_entries=change.adds, removes_again=change.removes)
         record_fact(procedure.authority, STEP, intent)
         procedure.authority.hold()
         return apply_change(procedure, procedure.systems.acls_of(alias), change)
-    except SystemUnavailable as error:
+    except (SystemUnavailable, BindingBroken) as error:
         return [str(error)]
 
 

@@ -11,6 +11,7 @@ from kafka_dr.domain.fencing.armed_fence import MOVING, LatestMove, last_moves
 from kafka_dr.errors import LeaseLost
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
+from kafka_dr.procedure.binding import bound_to
 from kafka_dr.procedure.run import Identity, Run, opened_by
 from kafka_dr.watcher.authority import STEP, ArmedFenceAuthority
 
@@ -73,7 +74,7 @@ def moved_run(journal: Journal, flow: Flow, topology: Topology, connections: Any
     )
     pair = topology.pair_key(source, target)
     authority = MoveAuthority(journal, topology, pair, identity.procedure_id, move)
-    return Run(identity, request, journal, connections.systems(request, topology), authority), move
+    return Run(identity, request, journal, bound_to(opened, connections).systems(request, topology), authority), move
 
 
 def moving_entries(journal: Journal) -> list[JournalEntry]:

@@ -21,8 +21,8 @@ from copy import copy
 from functools import cache, partial
 from typing import Any
 
-from kafka_dr.actions.concurrently import run_in_background
 from kafka_dr.actions.old_source.armed_fence import telling_entries
+from kafka_dr.concurrently import run_in_background
 from kafka_dr.config.settings import Request, load_topology
 from kafka_dr.config.topology import Flow
 from kafka_dr.connections import Connections
@@ -31,6 +31,7 @@ from kafka_dr.errors import SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.hooks.redaction import one_line
+from kafka_dr.procedure.binding import bound_to
 from kafka_dr.procedure.entries import ProcedureOpened, facts_of
 from kafka_dr.procedure.progress import NotYet, WaitLonger
 from kafka_dr.procedure.run import Identity, Run
@@ -156,7 +157,7 @@ class Watcher:
         identity, request = Identity(opened.dag_id, opened.run_id), Request(**opened.request)
         pair = self._topology.pair_key(request.source, request.target)
         authority = ArmedFenceAuthority(self._journal, self._topology, pair, identity.procedure_id)
-        systems = self._cached_connections.systems(request, self._topology)
+        systems = bound_to(opened, self._cached_connections).systems(request, self._topology)
         procedure = Run(identity, request, self._journal, systems, authority)
         try:
             return duty(procedure, fence)

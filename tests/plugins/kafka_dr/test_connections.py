@@ -14,6 +14,7 @@ from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 from kafka_dr.connections import _AIRFLOWS_DATABASE, Connections
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.http_tls import HttpTls
+from kafka_dr.procedure.binding import address_of_kafka, address_of_login
 
 TELLING = {
     "yarn": {"conn_type": "spark", "host": "yarn"},
@@ -202,6 +203,8 @@ LEADING = {
         "port": 8083,
         "login": "u",
         "password": "pw",
+        # Nothing that is not used decides where the connection leads.
+        "extra": {"bootstrap.servers": "good:1", "sasl.username": "good"},
     },
     "spark://m:7077": {"conn_type": "spark", "host": "spark://m", "port": 7077},
 }
@@ -211,4 +214,7 @@ LEADING = {
 def test_an_address_holds_no_secret(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says where a connection leads, and as which user."""
     monkeypatch.setenv("AIRFLOW_CONN_SYSTEM_X", json.dumps(LEADING[address]))
-    assert Connections().address("system_x") == address
+    if LEADING[address]["conn_type"] == "kafka":
+        assert address_of_kafka(Connections().kafka("system_x")) == address
+    else:
+        assert address_of_login(Connections().login("system_x")) == address

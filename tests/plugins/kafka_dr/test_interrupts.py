@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr import interrupts
-from kafka_dr.actions.concurrently import run_concurrently
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.errors import DeadlinePassed, LeaseLost
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.interrupts import HUNG, hold_back, interrupted_after, let_through
@@ -283,7 +283,7 @@ def test_a_call_that_hangs_does_not_keep_the_process() -> None:
     """Threads are left behind at the end of the process, too."""
     with within(40):
         done = run_script("""
-from kafka_dr.actions.concurrently import run_concurrently
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.interrupts import interrupted_after
 try:
     with interrupted_after(0.2, lambda: KeyError("late"), print), run_concurrently() as start:

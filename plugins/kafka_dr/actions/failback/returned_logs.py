@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.failback.resync_scope import partitions_of, topics_back
 from kafka_dr.actions.failback.stranded_decision import mode_of
 from kafka_dr.actions.history.moves import PairJournal
@@ -14,6 +13,7 @@ from kafka_dr.actions.history.seeds import first_noted
 from kafka_dr.actions.scope.flow_scope import mirrored_of, names_separate_directions, remote_partitions
 from kafka_dr.actions.scope.plan_scope import boundary_of, cut_off_of
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.entries import EndsNoted, ProducersFenced

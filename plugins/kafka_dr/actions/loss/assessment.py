@@ -15,7 +15,6 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.loss.last_known_state import LastKnown, read_last_known_state, with_movement
 from kafka_dr.actions.loss.takeover import (
     ProvenFacts,
@@ -31,6 +30,7 @@ from kafka_dr.actions.old_source.lost_source_fence import is_source_lost
 from kafka_dr.actions.scope.flow_scope import copies_of_target, mirrored_of
 from kafka_dr.actions.scope.position_frames import with_partition_column
 from kafka_dr.actions.spark_jobs import contract_frame, write_frame
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_plan import SourceLastSeen
 from kafka_dr.domain.plain_text import first_few

@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.loss.proven_samples import from_samples
 from kafka_dr.actions.old_source.source_views import newest_heartbeats
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals
 from kafka_dr.actions.scope.internal_topics import checkpoints_with_origin, syncs_location, syncs_on_target
 from kafka_dr.actions.scope.position_frames import TYPES
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.plain_text import first_few

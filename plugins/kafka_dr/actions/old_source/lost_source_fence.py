@@ -8,10 +8,10 @@ from concurrent.futures import wait
 from threading import Lock
 from typing import Any, TypeVar
 
-from kafka_dr.actions.concurrently import run_in_background
 from kafka_dr.actions.fencing.acl_fence import WriteFence, fence_writes
 from kafka_dr.actions.old_source.writes_after_failover import known_ends, writes_after_failover
 from kafka_dr.actions.scope.flow_scope import mirrored_now
+from kafka_dr.concurrently import run_in_background
 from kafka_dr.domain.fencing.armed_fence import BY_ACL
 from kafka_dr.domain.loss.source_lost import SourceState
 from kafka_dr.errors import DeadlinePassed, FenceNotProven, KafkaUnavailable, Superseded

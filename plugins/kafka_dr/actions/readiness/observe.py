@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.old_flow import writers_on_target
 from kafka_dr.actions.fencing.rules import source_rules, standing_change, target_rules
 from kafka_dr.actions.groups.selected import group_views, held_in_scope, immovable_in_scope
 from kafka_dr.actions.readiness.owners import owner_view
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.config.settings import Flow
 from kafka_dr.domain.kafka_model.acl import AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition

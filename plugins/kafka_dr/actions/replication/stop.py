@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.scope.flow_scope import remote_partitions
 from kafka_dr.actions.scope.plan_scope import partitions_of_plan
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few

@@ -12,8 +12,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from kafka_dr.commands.without_airflow.airflow_supervisor import READY, end_processes
 from kafka_dr.config.settings import TOPOLOGY_VARIABLE, Topology
@@ -143,7 +144,8 @@ def point_to(url: str, topology: Topology) -> None:
 def exported_connections(topology: Topology) -> dict[str, str]:
     """Return the connections in the database of the site's Airflow, as environment variables, name -> JSON.
 
-    The connections of Airflow's API and of the journal are left out, because the database may not state them.
+    The connections of Airflow's API, of the journal and of a Spark cluster are left out, because the database may not
+    state them.
 
     Raises:
         SystemUnavailable: the database does not answer.
@@ -154,10 +156,17 @@ def exported_connections(topology: Topology) -> dict[str, str]:
         connections = json.loads(done.stdout)
     except ValueError:
         raise database_unavailable(done.stderr) from None
-    never = (topology.airflow_api.connection, topology.journal.connection)
+    never = {named.connection.upper() for named in (topology.airflow_api, topology.journal, topology.spark)}
     return {
-        f"AIRFLOW_CONN_{name.upper()}": json.dumps(stored) for name, stored in connections.items() if name not in never
+        f"AIRFLOW_CONN_{name.upper()}": json.dumps(stored)
+        for name, stored in connections.items()
+        if name.upper() not in never or (name.upper() == topology.spark.connection.upper() and _is_local(stored))
     }
+
+
+def _is_local(spark: Mapping[str, Any]) -> bool:
+    """Whether a Spark connection names no cluster, to which the clusters' logins would travel."""
+    return str(spark.get("host") or "").startswith("local") and not spark.get("port")
 
 
 def database_unavailable(output: str) -> SystemUnavailable:

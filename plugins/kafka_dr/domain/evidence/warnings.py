@@ -59,7 +59,7 @@ def _approval_warning(lines: Sequence[Line], target: str) -> list[str]:
 
 def _signature_warning(lines: Sequence[Line]) -> list[str]:
     unsigned = {line.step: fact.unsigned for line, fact in facts_of(lines, SignedFact) if fact.unsigned}
-    return [f"The approval of {step} is not signed by the journal's key: {why}." for step, why in unsigned.items()]
+    return [f"What {step} recorded is not signed by the journal's key: {why}." for step, why in unsigned.items()]
 
 
 def _anchor_warning(lines: Sequence[Line]) -> list[str]:

@@ -15,8 +15,10 @@ from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.vocabulary import JOURNAL_TOPIC
 
 _PARTITION = TopicPartition(JOURNAL_TOPIC, 0)
-#: Anchors that `newest` returns: processes that write at the same time may do so in another order than the journal's.
-_NEWEST = 50
+_KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+#: Anchors that `newest` returns: processes that write at the same time may do so in another order than the journal's,
+#: and other pairs of clusters may write to the topic, too.
+_NEWEST = 200
 
 
 class AnchorTopic:
@@ -41,7 +43,8 @@ class AnchorTopic:
         cluster = KafkaCluster(self._alias, self._config)
         try:
             if not cluster.topics([JOURNAL_TOPIC], timeout):
-                cluster.create_topic(JOURNAL_TOPIC, partitions=1, configs={"retention.ms": "-1"}, timeout=timeout)
+                replicas = min(3, len(cluster.brokers(timeout)))
+                cluster.create_topic(JOURNAL_TOPIC, 1, replicas, _KEPT, timeout=timeout)
         finally:
             cluster.close()
         tails = RecordReader(self._config, self._alias).last_records([_PARTITION], _NEWEST, timeout)

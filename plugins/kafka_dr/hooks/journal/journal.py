@@ -64,6 +64,8 @@ class Journal:
         self._database.update_schema()
         #: Called with each entry after it is on disk.
         self.witness: Callable[[JournalEntry], object] = lambda _entry: None
+        #: Called with a pair of clusters and each epoch that was taken, after it is on disk.
+        self.lease_witness: Callable[[str, int], object] = lambda _pair, _epoch: None
         #: Pair of clusters -> an epoch that was given before, even if the database does not have it.
         self.epoch_floors: dict[str, int] = {}
         #: Sequence number and hash of an entry without which the database is refused, in each transaction.
@@ -200,7 +202,9 @@ class Journal:
             taken_at = now or self._time_in(connection)
             return take_pair(connection, pair, procedure_id, taken_at, cool_down_seconds, renew, floor)
 
-        return self._write(take)
+        epoch = self._write(take)
+        self.lease_witness(pair, epoch)
+        return epoch
 
     def cool_down(self, pair: str, procedure_id: str, cool_down_seconds: float) -> CoolDown | None:
         """Return the cool-down that ran when a procedure first took the pair's lease.

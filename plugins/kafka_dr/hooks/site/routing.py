@@ -112,9 +112,8 @@ class ClientRouting(ABC):
                 "cluster": route.cluster,
                 "bootstrap_servers": route.bootstrap_servers,
                 "version": current.version + 1 if current else 1,
-                **({_ANCHOR: dict(anchor)} if anchor else {}),
             }
-            answered = self._write({**(document or {}), **changes}, timeout)
+            answered = self._write_with_anchor({**(document or {}), **changes}, anchor, timeout)
             read_back = self.current(timeout)
         if not route.same_target(read_back):
             raise ReadBackFailed(
@@ -125,6 +124,16 @@ class ClientRouting(ABC):
                 f" {read_back.cluster} now",
             )
         return Redirected(True, answered, read_back)
+
+    def _write_with_anchor(self, document: dict[str, Any], anchor: Mapping[str, Any] | None, timeout: float) -> str:
+        """Write a routing record; if it is not taken with the anchor, write it without: clients come first."""
+        document.pop(_ANCHOR, None)
+        try:
+            return self._write({**document, **({_ANCHOR: dict(anchor)} if anchor else {})}, timeout)
+        except HookUnavailable:
+            if anchor is None:
+                raise
+            return self._write(document, timeout)
 
     def _route(self, document: Any) -> ClientRoute:
         try:

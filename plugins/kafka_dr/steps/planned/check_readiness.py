@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.fencing.acl_fence import refuse_probe_without_rights
 from kafka_dr.actions.fencing.exempt_canary import CanaryVerdict, copy_canary
 from kafka_dr.actions.fencing.open_transactions import transactions_can_be_ended
 from kafka_dr.actions.readiness.observe import observed_at_rest
 from kafka_dr.actions.readiness.plan import kept_for_forecast, records_per_second
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.notes import list_notes
 from kafka_dr.domain.readiness.readiness import find_blockers

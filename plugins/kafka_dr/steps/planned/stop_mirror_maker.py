@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.failback.resync_scope import refuse_replaced
 from kafka_dr.actions.replication.drain import Drain
 from kafka_dr.actions.replication.stop import wait_for_stable_target_ends
 from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.procedure.authority import acting_under
 from kafka_dr.procedure.entries import MirrorMakerStopped
 from kafka_dr.procedure.run import Run

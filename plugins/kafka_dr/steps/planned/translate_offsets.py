@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.history.segment_frames import tell_unknown, write_lineage
 from kafka_dr.actions.offsets.answers import check_complete, rereads_by_group
 from kafka_dr.actions.offsets.prefixed_topics import write_prefixed_copies
 from kafka_dr.actions.offsets.translation_input import bounds_frame
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.actions.spark_jobs import run_spark_job, write_frame
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.offsets.rereads import compare_with_mirror_maker
 from kafka_dr.procedure.entries import ConsumersDrained, MissingRange, OffsetsTranslated, ReadinessChecked
 from kafka_dr.procedure.run import Run

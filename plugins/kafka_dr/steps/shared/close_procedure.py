@@ -9,7 +9,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.actions.evidence import close_run_with_bad_params, file_evidence
 from kafka_dr.actions.fencing.exempt_canary import remove_left_canary
 from kafka_dr.actions.loss.takeover import give_back
-from kafka_dr.errors import BadInput
+from kafka_dr.errors import BadInput, BindingBroken
+from kafka_dr.procedure.binding import refuse_broken_binding
 from kafka_dr.procedure.entries import ProcedureClosed
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
@@ -54,7 +55,11 @@ class CloseProcedure(ProcedureStep):
     def _close(self, procedure: Run) -> ProcedureClosed:
         if procedure.lease.ever_held:
             procedure.authority.hold()
-            remove_left_canary(procedure, self.task_id)
+            try:
+                refuse_broken_binding(procedure)
+                remove_left_canary(procedure, self.task_id)
+            except BindingBroken as error:
+                self.log.warning("Nothing was removed: %s", error)
         return file_evidence(procedure, procedure.lease.epoch if procedure.lease.ever_held else 0)
 
     def _release_lease(self, procedure: Run, outcome: str) -> None:

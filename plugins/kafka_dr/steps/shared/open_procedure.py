@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.loss.takeover import suggest_takeover, take_over, what_is_continued
+from kafka_dr.config.params import refuse_beyond_limits
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.procedure.binding import bind_run
 from kafka_dr.procedure.entries import Binding, LeaseTaken, ProcedureClosed, ProcedureOpened, SkippedCoolDown, TryBegun
@@ -33,6 +34,7 @@ class OpenProcedure(ProcedureStep):
                     "the journal records that the run was closed",
                     "Start a new run; clearing tasks of an ended run moves no client.",
                 )
+            refuse_beyond_limits(procedure.topology, procedure.request.deadlines)
             procedure.refuse_open_files()
             # Before the lease, because a connection may be missing or a cluster may take seconds to answer.
             binding = bind_run(procedure)

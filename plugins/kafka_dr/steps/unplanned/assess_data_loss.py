@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.concurrently import run_concurrently
 from kafka_dr.actions.loss.assessment import copied_anew, last_ends, last_seen, read_present_facts, write_inputs
 from kafka_dr.actions.loss.failover_plan import plan_of, with_rereads
 from kafka_dr.actions.loss.last_known_state import with_movement
@@ -17,6 +16,7 @@ from kafka_dr.actions.offsets.early_translation import early_result
 from kafka_dr.actions.readiness.owners import refuse_owned_target
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.actions.spark_jobs import run_spark_job
+from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.procedure.entries import DataLossAssessed
 from kafka_dr.procedure.run import Run

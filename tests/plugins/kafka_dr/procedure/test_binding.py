@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.config.params import check_params
+from kafka_dr.config.params import check_params, refuse_beyond_limits
 from kafka_dr.config.settings import load_topology
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.errors import ApprovalMissing, BadInput, BindingBroken
@@ -104,7 +104,7 @@ def test_an_edit_within_a_step_is_seen_where_the_address_is_used(make_bench: Cal
     procedure = bench.procedure()
     refuse_broken_binding(procedure)
     bench.addresses["kafka_standby"] = "evil:9092"
-    with pytest.raises(BindingBroken, match=r"kafka_standby: evil:9092, began with at kafka_standby"):
+    with pytest.raises(BindingBroken, match=r"kafka_standby: evil:9092, began with kafka_standby"):
         procedure.systems.connections.kafka("kafka_standby")
     with pytest.raises(BindingBroken):
         procedure.systems.with_own_clients().connections.kafka("kafka_standby")
@@ -204,19 +204,19 @@ def test_deadlines_that_differ_are_in_the_terms(make_bench: Callable[..., Bench]
         ({"confirm_seconds": 4.9}, "confirm_seconds: 4.9 s; at least 5 s"),
         ({"slow_seconds": 0.1}, "slow_seconds: 0.1 s; at least 0.5 s"),
         ({"approval_valid_seconds": 86_401}, "approval_valid_seconds: 86401 s; at most 86400 s"),
-        ({"confirm_seconds": 5, "approval_valid_seconds": 60, "stable_seconds": 2}, None),
     ],
 )
-def test_params_cannot_pass_the_limits(bench: Bench, params: dict[str, float], refused: str | None) -> None:
-    """A starter cannot loosen what has to be proven."""
-    edit_topology(bench, deadlines={})
-    topology = load_topology(bench.topology)
-    given = {"source": "primary", "target": "standby", "reason": "x", **params}
-    if refused is None:
-        check_params(topology, given)
-        return
-    with pytest.raises(BadInput, match=refused):
-        check_params(topology, given)
+def test_params_cannot_pass_the_limits(
+    make_bench: Callable[..., Bench], params: dict[str, float], refused: str
+) -> None:
+    """A starter cannot loosen what has to be proven: the run is refused before it takes the lease."""
+    bench = make_bench(dag_id="unplanned_failover", deadlines={})
+    bench.params |= params
+    with pytest.raises(AirflowFailException, match=refused):
+        OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(bench.context())
+    assert bench.journal.lease("primary+standby") is None
+    bench.params |= {"confirm_seconds": 5, "approval_valid_seconds": 60, "stable_seconds": 2, "slow_seconds": 1}
+    OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(bench.context())
 
 
 def test_what_the_topology_states_is_a_limit_too(bench: Bench) -> None:
@@ -224,10 +224,17 @@ def test_what_the_topology_states_is_a_limit_too(bench: Bench) -> None:
     edit_topology(bench, deadlines={"confirm_seconds": 2.0})
     topology = load_topology(bench.topology)
     given = {"source": "primary", "target": "standby", "reason": "x"}
-    check_params(topology, given)
-    check_params(topology, given | {"confirm_seconds": 2.0})
+    for usable in (given, given | {"confirm_seconds": 2.0}):
+        refuse_beyond_limits(topology, check_params(topology, usable).deadlines)
     with pytest.raises(BadInput, match="confirm_seconds: 1 s; at least 2 s"):
-        check_params(topology, given | {"confirm_seconds": 1.0})
+        refuse_beyond_limits(topology, check_params(topology, given | {"confirm_seconds": 1.0}).deadlines)
+
+
+def test_params_that_changed_since_are_refused(bench: Bench) -> None:
+    """Airflow's database states them; the journal has those with which the run began."""
+    bench.params |= {"max_fence_seconds": 3600}
+    with pytest.raises(BindingBroken, match="params: not those with which the run began"):
+        refuse_broken_binding(bench.procedure())
 
 
 DIGEST = "d" * 64

@@ -111,7 +111,7 @@ def test_a_key_that_is_away_stops_nothing_and_is_named(
     assert approval.signature is closed.signature is None
     assert why in str(approval.unsigned) and why in str(closed.unsigned)
     first = (folder / "evidence.json").read_text()[:300]
-    assert "The approval of approve_failover is not signed" in first
+    assert "What approve_failover recorded is not signed" in first
     assert verify_evidence.main([str(folder), "--journal"]) == 1
     assert capsys.readouterr().out.count("is unsigned: ") == 2
 
