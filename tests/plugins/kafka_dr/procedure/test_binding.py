@@ -266,3 +266,13 @@ def test_the_opening_is_json(bench: Bench) -> None:
     opened = bench.procedure().progress.done(ProcedureOpened)
     assert opened is not None
     assert ProcedureOpened.from_payload(json.loads(json.dumps(opened.payload()))) == opened
+
+
+def test_a_run_made_again_under_its_id_keeps_the_approved_params(bench: Bench) -> None:
+    """Somebody deletes the DAG run and triggers it again with other params: nobody approved those."""
+    bench.params |= {"source": "standby", "target": "primary", "reason": "another", "max_fence_seconds": 3600}
+    again = bench.procedure()
+    opened = again.progress.done(ProcedureOpened)
+    assert opened is not None and again.request.model_dump(mode="json") == opened.request
+    assert (again.request.source, again.request.reason) == ("primary", "maintenance")
+    assert again.pair == "primary+standby" and again.request.deadlines.max_fence_seconds == 600
