@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 from airflow.sdk import BaseHook, Connection
@@ -19,7 +21,15 @@ _AIRFLOWS_DATABASE = ("MetastoreBackend", "ExecutionAPISecretsBackend")
 
 
 class Connections:
-    """Reads Airflow connections by the ids in the topology."""
+    """Reads Airflow connections by the ids in the topology; each object reads a connection once and keeps it.
+
+    So the address that was compared with the run's beginning is the address that is used, even if somebody edits the
+    connection in between.
+    """
+
+    @cached_property
+    def _read(self) -> Callable[[str], Connection]:
+        return cache(BaseHook.get_connection)
 
     def systems(self, request: Request, topology: Topology) -> Systems:
         """Return the clients of all outside systems for one run, whose checked params are `request`."""
@@ -27,7 +37,7 @@ class Connections:
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
         """Return librdkafka's configuration, the extra of a `kafka` connection; BadInput if no servers are in it."""
-        config = BaseHook.get_connection(connection_id).extra_dejson
+        config = self._read(connection_id).extra_dejson
         if not config.get("bootstrap.servers"):
             raise BadInput(
                 f"Connection {connection_id} names no cluster",
@@ -38,7 +48,7 @@ class Connections:
 
     def login(self, connection_id: str) -> tuple[str, str, str]:
         """Return base URL, login and password of an `http` connection; login and password may be empty."""
-        connection = BaseHook.get_connection(connection_id)
+        connection = self._read(connection_id)
         return _url_of(connection), connection.login or "", connection.password or ""
 
     def api_login(self, connection_id: str) -> tuple[str, str, str]:
@@ -62,11 +72,15 @@ class Connections:
 
     def tls(self, connection_id: str) -> HttpTls:
         """Return the certificates of an `http` connection: `verify`, `cert` and `key` in its extra."""
-        return HttpTls.of_extra(BaseHook.get_connection(connection_id).extra_dejson, connection_id)
+        return HttpTls.of_extra(self._read(connection_id).extra_dejson, connection_id)
 
     def archive_options(self, connection_id: str) -> dict[str, Any]:
-        """Return fsspec's options for the archive's file system, the extra of a connection."""
-        return dict(BaseHook.get_connection(connection_id).extra_dejson)
+        """Return fsspec's options for the archive's file system, the extra of a connection.
+
+        Raises:
+            BadInput: neither the environment nor a secrets backend has the connection.
+        """
+        return dict(stored_outside_airflow(connection_id).extra_dejson)
 
     def check_spark(self, connection_id: str) -> None:
         """Refuse a `spark` connection by which others could read the clusters' logins.
@@ -75,7 +89,7 @@ class Connections:
         where every user of the host can read them; in cluster mode it refuses environment variables. To executors
         logins travel inside tasks, which Spark encrypts only for processes that share a secret.
         """
-        connection = BaseHook.get_connection(connection_id)
+        connection = self._read(connection_id)
         mode, advice = (
             connection.extra_dejson.get("deploy-mode"),
             "Name a local[*] or spark://... master with deploy mode client in the connection.",
@@ -110,7 +124,7 @@ class Connections:
 
         The secret is the password of the `spark` connection.
         """
-        connection = BaseHook.get_connection(connection_id)
+        connection = self._read(connection_id)
         return None if _in_task(_master(connection)) else connection.password
 
     def journal_url(self, connection_id: str) -> str:
@@ -128,7 +142,8 @@ class Connections:
 def stored_outside_airflow(connection_id: str) -> Connection:
     """Return a connection from the environment or a secrets backend, never from Airflow's own database.
 
-    Who may edit connections in Airflow could otherwise choose the server that states who approved, or the journal.
+    Who may edit connections in Airflow could otherwise choose the server that states who approved, the journal, or the
+    archive from which positions are translated when the source is lost.
 
     Raises:
         BadInput: neither the environment nor a secrets backend has the connection.

@@ -26,7 +26,7 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import AclEntriesToAdd, ConnectorsToStop
-from kafka_dr.procedure.find import procedure_of
+from kafka_dr.procedure.find import procedure_of, request_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
@@ -134,13 +134,23 @@ class Bench:
 
     def context(self, run_id: str = "r1", attempt: int = 1) -> dict[str, Any]:
         """Return the context that Airflow gives a task on one of its tries."""
-        run = SimpleNamespace(dag_id=self.dag_id, run_id=run_id, start_date=datetime.now(UTC), queued_at=None)
+        now = datetime.now(UTC)
+        times = {"start_date": now, "queued_at": None, "run_after": now, "clear_number": 0}
+        run = SimpleNamespace(dag_id=self.dag_id, run_id=run_id, **times)
         return {
             "dag_run": run,
             "params": self.params,
             "task_instance": (ti := SimpleNamespace(id=f"ti-{run_id}", try_number=attempt)),
             "ti": ti,
         }
+
+    def change_params(self, run_id: str = "r1", **changes: Any) -> None:
+        """Give a run other params, as if it had been opened with them: an opened run keeps those of its opening."""
+        self.params = self.params | changes
+        procedure = self.procedure(run_id)
+        request = request_of(procedure.topology, self.dag_id, self.params).model_dump(mode="json")
+        opened = self.entries(Step.OPEN_PROCEDURE, run_id)[0].payload | {"request": request}
+        procedure.journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.OPENED, procedure.lease.epoch, opened)
 
     def procedure(self, run_id: str = "r1") -> Run:
         """Return a run, constructed as steps do."""

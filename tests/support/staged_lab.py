@@ -143,7 +143,12 @@ class Stage:
 
     def _run_one(self, procedure: Run, operator: Any) -> None:
         run = SimpleNamespace(
-            dag_id="planned_failover", run_id=procedure.identity.run_id, start_date=datetime.now(UTC), queued_at=None
+            dag_id="planned_failover",
+            run_id=procedure.identity.run_id,
+            start_date=datetime.now(UTC),
+            queued_at=None,
+            run_after=datetime.now(UTC),
+            clear_number=0,
         )
         context, woken = {"dag_run": run, "ti": SimpleNamespace(try_number=1), "params": {}}, False
         while True:

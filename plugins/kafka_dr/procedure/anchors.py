@@ -95,9 +95,6 @@ class JournalAnchors:
         if broken := find_broken_link(links):
             return [broken]
         self._head = (links[-1][0], links[-1][2]) if links else None
-        for place in self._aliases:
-            if links and not self._anchored.by_place.get(place):
-                self.unread.setdefault(place, "no anchor of this journal is there")
         hashes = {sequence: own for sequence, _, own in links if sequence in self._anchored.sequences}
         return contradicted_anchors(self._anchored, len(links), hashes)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.plain_text import first_few
@@ -164,8 +163,6 @@ def refuse_broken_binding(procedure: Run) -> None:
     digest = topology_digest(procedure.topology)
     if digest != binding.topology_digest:
         differences.append(f"topology: digest {digest[:12]}, began with {binding.topology_digest[:12]}")
-    if Request(**opened.request) != procedure.request:
-        differences.append("params: not those with which the run began")
     for name, address in sorted(_addresses_now(procedure, procedure.systems.connections).items()):
         if address != (began_with := binding.addresses.get(name)):
             differences.append(f"connection {name}: {address}, began with {began_with}")

@@ -78,10 +78,16 @@ class Run:
 
     @classmethod
     def connected(cls, identity: Identity, request: Request, topology: Topology, connections: Any) -> Run:
-        """Return a run that reaches journal and outside systems by the connections that the topology names."""
+        """Return a run that reaches journal and outside systems by the connections that the topology names.
+
+        A run that was opened keeps the params of its opening: a DAG run that was deleted and made again under its id
+        may have others, which nobody approved.
+        """
         journal = Journal(connections.journal_url(topology.journal.connection))
-        bound = bound_to(opened_by(journal, identity.procedure_id), connections)
-        return cls(identity, request, journal, bound.systems(request, topology))
+        opened = opened_by(journal, identity.procedure_id)
+        if opened is not None:
+            request = Request(**opened.request)
+        return cls(identity, request, journal, bound_to(opened, connections).systems(request, topology))
 
     @classmethod
     def reopened(cls, opened: ProcedureOpened, journal: Journal, topology: Topology, connections: Any) -> Run:

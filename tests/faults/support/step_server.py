@@ -100,7 +100,8 @@ def act(asked: dict[str, Any]) -> dict[str, Any]:
     """Run one step in this process; return how the step ended, in Airflow's terms."""
     task = load_dag(asked["dag_id"]).get_task(asked["step"])
     queued = datetime.fromisoformat(asked["triggered_at"])
-    run = SimpleNamespace(dag_id=asked["dag_id"], run_id=asked["run_id"], start_date=queued, queued_at=queued)
+    times = {"start_date": queued, "queued_at": queued, "run_after": queued, "clear_number": 0}
+    run = SimpleNamespace(dag_id=asked["dag_id"], run_id=asked["run_id"], **times)
     ti = SimpleNamespace(id=f"{asked['run_id']}-{asked['step']}", try_number=asked["attempt"])
     context = {"dag_run": run, "params": asked["params"], "ti": ti, "task_instance": ti}
     hitl.upsert_hitl_detail = lambda **_: None

@@ -12,9 +12,10 @@ from airflow.sdk.execution_time.secrets import (
 )
 from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 from kafka_dr.connections import _AIRFLOWS_DATABASE, Connections
-from kafka_dr.errors import BadInput
+from kafka_dr.errors import BadInput, BindingBroken
 from kafka_dr.hooks.http_tls import HttpTls
-from kafka_dr.procedure.binding import address_of_kafka, address_of_login
+from kafka_dr.procedure.binding import BoundConnections, address_of_kafka, address_of_login
+from kafka_dr.procedure.entries import Binding
 
 TELLING = {
     "yarn": {"conn_type": "spark", "host": "yarn"},
@@ -218,3 +219,29 @@ def test_an_address_holds_no_secret(address: str, monkeypatch: pytest.MonkeyPatc
         assert address_of_kafka(Connections().kafka("system_x")) == address
     else:
         assert address_of_login(Connections().login("system_x")) == address
+
+
+def test_who_edits_a_connection_between_two_reads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was compared with the run's beginning is what is used, however fast somebody edits."""
+    reads = iter(["standby:9092", "evil:9092", "evil:9092"])
+
+    def read(connection_id: str) -> Connection:
+        servers = json.dumps({"bootstrap.servers": next(reads)})
+        return Connection(conn_id=connection_id, conn_type="kafka", extra=servers)
+
+    monkeypatch.setattr("kafka_dr.connections.BaseHook.get_connection", read)
+    began = Binding(clusters={}, topology_digest="", addresses={"k": "standby:9092"})
+    bound = BoundConnections(Connections(), began)
+    assert bound.kafka("k")["bootstrap.servers"] == "standby:9092"
+    with pytest.raises(BindingBroken, match="k: evil:9092, began with standby:9092"):
+        BoundConnections(Connections(), began).kafka("k")
+
+
+@pytest.mark.parametrize("backend", ["MetastoreBackend", "ExecutionAPISecretsBackend"])
+def test_the_database_does_not_choose_the_archive(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may edit connections would otherwise let groups be placed by samples of their own."""
+    database_under(monkeypatch, backend)
+    with pytest.raises(BadInput, match="neither in the environment nor in a secrets backend"):
+        Connections().archive_options("archive_x")
+    monkeypatch.setenv("AIRFLOW_CONN_ARCHIVE_X", json.dumps({"conn_type": "aws", "extra": {"key": "k"}}))
+    assert Connections().archive_options("archive_x") == {"key": "k"}

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,7 +77,14 @@ class Fixture:
         opened = self.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
         told = json.loads(opened[-1]["payload"]) if opened else {}
         dag_id, _, run_id = procedure_id.partition("-")
-        return SimpleNamespace(dag_id=dag_id, run_id=told.get("run_id", run_id), start_date=None, queued_at=None)
+        return SimpleNamespace(
+            dag_id=dag_id,
+            run_id=told.get("run_id", run_id),
+            start_date=None,
+            queued_at=None,
+            run_after=datetime.now(UTC),
+            clear_number=0,
+        )
 
     def context(self, procedure_id: str, **params: Any) -> dict[str, Any]:
         """What Airflow hands to a task of a run."""

@@ -230,13 +230,6 @@ def test_what_the_topology_states_is_a_limit_too(bench: Bench) -> None:
         refuse_beyond_limits(topology, check_params(topology, given | {"confirm_seconds": 1.0}).deadlines)
 
 
-def test_params_that_changed_since_are_refused(bench: Bench) -> None:
-    """Airflow's database states them; the journal has those with which the run began."""
-    bench.params |= {"max_fence_seconds": 3600}
-    with pytest.raises(BindingBroken, match="params: not those with which the run began"):
-        refuse_broken_binding(bench.procedure())
-
-
 DIGEST = "d" * 64
 
 
@@ -273,3 +266,13 @@ def test_the_opening_is_json(bench: Bench) -> None:
     opened = bench.procedure().progress.done(ProcedureOpened)
     assert opened is not None
     assert ProcedureOpened.from_payload(json.loads(json.dumps(opened.payload()))) == opened
+
+
+def test_a_run_made_again_under_its_id_keeps_the_approved_params(bench: Bench) -> None:
+    """Somebody deletes the DAG run and triggers it again with other params: nobody approved those."""
+    bench.params |= {"source": "standby", "target": "primary", "reason": "another", "max_fence_seconds": 3600}
+    again = bench.procedure()
+    opened = again.progress.done(ProcedureOpened)
+    assert opened is not None and again.request.model_dump(mode="json") == opened.request
+    assert (again.request.source, again.request.reason) == ("primary", "maintenance")
+    assert again.pair == "primary+standby" and again.request.deadlines.max_fence_seconds == 600

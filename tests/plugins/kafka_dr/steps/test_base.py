@@ -218,7 +218,7 @@ def test_the_fence_clock_stops_every_step(bench: Any, monkeypatch: pytest.Monkey
     """Once clients have been fenced for max_fence_seconds no step before the opening acts."""
     procedure = bench.opened()
     bench.done(procedure, Step.FENCE_PRODUCERS)
-    bench.params = bench.params | {"max_fence_seconds": 0.001}
+    bench.change_params(max_fence_seconds=0.001)
     step = Act(task_id="commit_groups")
     with pytest.raises(AirflowFailException, match="fenced for as long as allowed"):
         step.execute(bench.context())
@@ -230,7 +230,7 @@ def test_the_fence_clock_ends_with_the_opening(bench: Any) -> None:
     procedure = bench.opened()
     bench.done(procedure, Step.FENCE_PRODUCERS)
     procedure.authority.write(Step.OPEN_TARGET, Entry.INTENT, {})
-    bench.params = bench.params | {"max_fence_seconds": 0.001}
+    bench.change_params(max_fence_seconds=0.001)
     step = Act(task_id="redirect_clients")
     step.execute(bench.context())
     assert step.acts == 1

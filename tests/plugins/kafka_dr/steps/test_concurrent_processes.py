@@ -69,7 +69,7 @@ def test_what_hangs_is_interrupted_when_the_fence_has_lasted_long_enough(bench: 
     """Clients do not wait for a process that hangs: it ends as failed, and the reason is the fence's clock."""
     procedure = bench.opened()
     procedure.authority.write(Step.FENCE_PRODUCERS, Entry.INTENT, {})
-    bench.params = bench.params | {"max_fence_seconds": 0.5}
+    bench.change_params(max_fence_seconds=0.5)
     began = time.monotonic()
     with pytest.raises(AirflowFailException, match="fenced for as long as allowed"):
         Hanging(task_id="translate_offsets").execute(bench.context())

@@ -157,7 +157,7 @@ def test_an_unplanned_failover_to_an_owned_cluster_is_refused(bench: Any) -> Non
     Kept(bench, acl_marker_place("standby")).look()
     with pytest.raises(NotReady, match="Somebody else owns connectors or ACL entries of the target"):
         refuse_owned_target(procedure)
-    bench.params["acknowledge_owner"] = True
+    bench.change_params(acknowledge_owner=True)
     notes = refuse_owned_target(bench.procedure())
     assert any("An owner is acknowledged" in note and "ACL entry on standby" in note for note in notes)
 

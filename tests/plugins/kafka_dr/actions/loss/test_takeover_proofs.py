@@ -216,7 +216,7 @@ def test_what_the_recorder_saw_behind_the_cut_off_is_a_doubt(make: Any, recorder
 
 def test_a_return_that_waits_for_the_dead_source_takes_nothing_away(died: Any) -> None:
     """It says that it reopens the source only once that answers: until then the fence stands."""
-    died.params |= {"return_seconds": 0.3}
+    died.change_params(return_seconds=0.3)
     with pytest.raises(AirflowFailException, match="The rollback: not within"):
         ReturnToSource(task_id="return_to_source").execute(died.context("r1"))
     assert [e.payload for e in died.journal.entries(EARLIER, Step.RETURN_TO_SOURCE, Entry.INTENT)] == [{"try": 1}]

@@ -468,7 +468,7 @@ def test_what_was_copied_long_after_it_was_written_is_not_near(
 ) -> None:
     """The backlog of an hour is copied; what came meanwhile is looked at next."""
     flowing.standby.log_ends[ORDERS], flowing.worker.kept[BACK] = 30, {ORDERS: 29}
-    flowing.bench.params |= {"zero_lag_seconds": 0.0001}
+    flowing.bench.change_params("b1", zero_lag_seconds=0.0001)
     with pytest.raises(AirflowException, match="are copied; newer records are compared next"):
         catch_up(flowing)
     assert len([e for e in flowing.bench.entries(Step.WAIT_FOR_CATCH_UP, "b1") if e.kind == Entry.NOTE]) > 1

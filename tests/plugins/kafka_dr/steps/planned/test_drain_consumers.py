@@ -150,7 +150,7 @@ def test_a_group_with_members_is_waited_for(fenced: Any, monkeypatch: pytest.Mon
 
 def test_a_group_that_will_not_empty_fails_with_the_way_out(fenced: Any) -> None:
     """At the deadline the message names the group, its member, and how to leave the group out by decision."""
-    fenced.params |= {"drain_seconds": 0.1}
+    fenced.change_params(drain_seconds=0.1)
     fenced.clusters["primary"].members["billing"] = 1
     with pytest.raises(AirflowFailException, match="billing: c at h") as error:
         drain(fenced)

@@ -53,7 +53,7 @@ CHANGES = {
     "the checkpoint connector runs again": lambda b: b.workers["standby"].states.update({"p.checkpoint": "RUNNING"}),
     "the approval is gone": lambda b: b.api.answers.clear(),
     "the approval is the starter's": lambda b: setattr(b.api, "starter", "bob"),
-    "the fence has lasted too long": lambda b: b.params.update(max_fence_seconds=0.001),
+    "the fence has lasted too long": lambda b: b.change_params(max_fence_seconds=0.001),
 }
 
 
@@ -248,7 +248,7 @@ def test_once_meant_the_targets_own_life_stops_nobody(bench: Any) -> None:
     procedure.authority.write(STEP, Entry.INTENT, {"removes_acl_entries": [vars(e) for e in denials(bench)]})
     bench.clusters["standby"].acls -= denials(bench)
     bench.clusters["standby"].log_ends[T0], bench.clusters["standby"].members["billing"] = 99, 1
-    bench.params = bench.params | {"max_fence_seconds": 0.001}
+    bench.change_params(max_fence_seconds=0.001)
     open_(bench)
     assert bench.kinds(STEP)[-1] == Entry.OUTCOME
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -210,3 +210,29 @@ def test_the_first_of_two_like_runs_goes_on(bench: Any) -> None:
     open_(bench, "move:1")
     refused(OpenProcedure(task_id=STEP.value), bench, "move+1")
     assert open_(bench, "move:1")["procedure_id"] == "planned_failover-move_1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen"),
+    [
+        ({"clear_number": 1}, "its tasks were cleared before it was opened"),
+        ({"run_after": datetime.now(UTC) - timedelta(days=2)}, "s ago, and a start counts for 86400 s"),
+    ],
+)
+def test_nobody_else_lets_an_old_run_begin(bench: Any, changes: dict[str, Any], seen: str) -> None:
+    """Its starter ended it before it began, or forgot it; who lets it begin would be the starter's second person."""
+    context = bench.context()
+    vars(context["dag_run"]).update(changes)
+    with pytest.raises(AirflowFailException, match="This run begins without its starter") as refused:
+        OpenProcedure(task_id=STEP.value).execute(context)
+    assert seen in str(refused.value)
+    assert bench.journal.lease("primary+standby") is None and bench.kinds(STEP) == [Entry.REFUSAL]
+
+
+def test_a_run_that_was_opened_may_be_cleared(bench: Any) -> None:
+    """After the opening of the target clearing a red step is the way forward; the opening itself is done."""
+    open_(bench)
+    context = bench.context()
+    context["dag_run"].clear_number = 1
+    OpenProcedure(task_id=STEP.value).execute(context)
+    assert len(bench.entries(STEP)) == 3

@@ -196,7 +196,8 @@ def test_a_target_that_does_not_take_the_fence_is_not_returned_from(bench: Any) 
     """Return is allowed only after the target is fenced again, and that is read back."""
     procedure = bench.stopped()
     begin_opening(bench, procedure)
-    bench.clusters["standby"].takes_acls, bench.params = False, bench.params | {"return_seconds": 0.3}
+    bench.clusters["standby"].takes_acls = False
+    bench.change_params(return_seconds=0.3)
     with pytest.raises(AirflowFailException, match="could not be fenced again"):
         return_(bench)
     assert fences(bench, "primary") and bench.workers["standby"].asked == []

@@ -134,7 +134,7 @@ def stops_after(worker: Any, name: str, looks: int, monkeypatch: pytest.MonkeyPa
 
 def stop_seconds(bench: Any, seconds: float) -> None:
     """Another deadline for connectors."""
-    bench.params |= {"stop_seconds": seconds}
+    bench.change_params(stop_seconds=seconds)
 
 
 def test_a_source_connector_that_stops_as_it_was_asked_keeps_nobody(ready: Any) -> None:

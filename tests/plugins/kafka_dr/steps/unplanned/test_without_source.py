@@ -393,7 +393,7 @@ def test_the_way_back_waits_for_a_source_on_which_something_was_changed(lost: An
     procedure = lost.procedure()
     lost.stopped_without_source(procedure)
     procedure.authority.write(Step.FENCE_SOURCE, Entry.INTENT, {"adds_acl_entries": [vars(FENCE)]})
-    lost.params |= {"return_seconds": 0.5}
+    lost.change_params(return_seconds=0.5)
     with pytest.raises(AirflowFailException, match="The rollback: not within.*asking primary failed"):
         execute(lost, Step.RETURN_TO_SOURCE)
     assert Entry.OUTCOME not in lost.kinds(Step.RETURN_TO_SOURCE)
