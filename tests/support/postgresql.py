@@ -30,6 +30,8 @@ ROOT = Path(__file__).parents[2]
 SETTINGS = (
     "fsync = off\nfull_page_writes = off\nlisten_addresses = ''\nshared_buffers = 16MB\nlog_min_messages = log\n"
     "log_destination = stderr\nautovacuum = off\nmax_wal_size = 64MB\nmin_wal_size = 32MB\n"
+    # For standbys that begin with an older copy; and what a copied server was promoted at is not for its own copies.
+    "wal_keep_size = 512MB\nrecovery_target = ''\nrecovery_target_xid = ''\nrecovery_target_action = promote\n"
 )
 #: Whoever is called `locked...` needs a password.
 RULES = "local all /^locked scram-sha-256\nlocal all all trust\nlocal replication all trust\n"
@@ -77,6 +79,11 @@ class Server:
         """Return a connection on which each statement is a transaction."""
         return psycopg.connect(host=str(self.folder), dbname=database, user=user, autocommit=True)
 
+    def keep_copy(self) -> None:
+        """Keep a copy of the data: standbys can be promoted at any later moment, `running_server` says how."""
+        shutil.rmtree(self.folder / "copy", ignore_errors=True)
+        copy_data(self.folder / "copy", self.folder, unprivileged_account())
+
     def make_database(self, options: str = "") -> str:
         """Create a new and empty database; return its name."""
         name = f"journal_{next(self._numbers)}"
@@ -96,13 +103,17 @@ def clock_of(seconds: int) -> dict[str, str]:
 
 
 @contextmanager
-def running_server(standby_of: Server | None = None, ahead: int = 0) -> Iterator[Server]:
+def running_server(standby_of: Server | None = None, ahead: int = 0, promoted_at: str = "") -> Iterator[Server]:
     """Yield a server that ends with the block, or with this process.
 
     Args:
+        standby_of: a running server, which the new one follows.
+        promoted_at: setting that names the last transaction which the standby takes over before it is promoted, such as
+            `recovery_target_xid = 750`; `standby_of` must have a copy (`keep_copy`) from before.
         ahead: how many seconds the server's clock is ahead of the machine's.
     """
     command = [sys.executable, "-m", "tests.support.postgresql", *([str(standby_of.folder)] if standby_of else [])]
+    command += [promoted_at] if promoted_at else []
     with subprocess.Popen(
         command,
         cwd=ROOT,
@@ -123,14 +134,14 @@ def running_server(standby_of: Server | None = None, ahead: int = 0) -> Iterator
             guardian.wait()
 
 
-def guard(primary: str | None) -> None:
+def guard(primary: str | None = None, promoted_at: str = "") -> None:
     """Start a server in a new folder, print the folder, and end the server with our input."""
     account = unprivileged_account()
     folder = Path(tempfile.mkdtemp(prefix="switchback-postgresql-"))
     try:
         if account:
             shutil.chown(folder, **account)
-        make_data(folder, account, primary)
+        make_data(folder, account, primary, promoted_at)
         server = start_server(folder, account)
         try:
             wait_until_ready(folder, server)
@@ -169,19 +180,32 @@ def unprivileged_account() -> dict[str, Any]:
     return {"user": name, "group": pwd.getpwnam(name).pw_gid}
 
 
-def make_data(folder: Path, account: dict[str, Any], primary: str | None) -> None:
-    """Create an empty database cluster, or a copy of the primary's that follows the primary."""
+def make_data(folder: Path, account: dict[str, Any], primary: str | None, promoted_at: str) -> None:
+    """Create an empty database cluster, or a copy of the primary's, of now or of before, that follows the primary."""
     data = folder / "data"
-    if primary:
-        make = [program("pg_basebackup"), "-D", data, "-h", primary, "-U", "postgres", "-R", "-c", "fast", "--no-sync"]
+    if promoted_at:
+        run_program(["cp", "-a", Path(str(primary), "copy"), data], folder, account)
+    elif primary:
+        copy_data(data, Path(primary), account)
     else:
         make = [program("initdb"), "-D", data, "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
-    done = subprocess.run(make, capture_output=True, text=True, cwd=folder, check=False, **account)
-    if done.returncode:
-        raise SystemExit(f"{make[0]} failed: {done.stderr.strip()}")
+        run_program(make, folder, account)
     with (data / "postgresql.conf").open("a") as settings:
-        settings.write(SETTINGS)
+        settings.write(f"{SETTINGS}{promoted_at}\n")
     (data / "pg_hba.conf").write_text(RULES)
+
+
+def copy_data(data: Path, primary: Path, account: dict[str, Any]) -> None:
+    """Copy a running server's data to a new folder, for a server that follows it."""
+    make = [program("pg_basebackup"), "-D", data, "-h", primary, "-U", "postgres", "-R", "-c", "fast", "--no-sync"]
+    run_program(make, data.parent, account)
+
+
+def run_program(command: list[Any], folder: Path, account: dict[str, Any]) -> None:
+    """Run a program that makes a server's data."""
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False, **account)
+    if done.returncode:
+        raise SystemExit(f"{command[0]} failed: {done.stderr.strip()}")
 
 
 def wait_until_ready(folder: Path, server: subprocess.Popen[bytes]) -> None:
@@ -204,4 +228,4 @@ def die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    guard(sys.argv[1] if len(sys.argv) > 1 else None)
+    guard(*sys.argv[1:])

@@ -11,6 +11,7 @@ from typing import Any
 from kafka_dr.actions.loss_changes import loss_beyond_approval, loss_since
 from kafka_dr.domain.evidence.evidence import LossSince, evidence_of
 from kafka_dr.domain.evidence.summary import summarise_evidence
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, Contradiction
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.hooks.private_files import private_file, private_folder
@@ -18,11 +19,13 @@ from kafka_dr.pages import render_page
 from kafka_dr.procedure.entries import (
     ClosingBegun,
     DataLossAssessed,
+    JournalAccepted,
     MirrorMakerStopped,
     Planned,
     ProcedureClosed,
     ProducersFenced,
     Receipt,
+    facts_of,
     newest_fact,
 )
 from kafka_dr.procedure.find import run_with_bad_params
@@ -88,7 +91,7 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         "target": procedure.request.target,
         "reason": procedure.request.reason,
     }
-    problems: list[str] = []
+    problems = _accepted_losses(procedure, entries, closing_at.sequence)
     # If the source is declared lost, the only cut-off is that of a continued planned run, if any.
     progress = procedure.progress
     fenced = progress.done(DataLossAssessed) if progress.without_source else progress.done(ProducersFenced)
@@ -110,6 +113,22 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         since,
         _plan(procedure, entries, problems),
     )
+
+
+def _accepted_losses(procedure: Run, entries: list[JournalEntry], until: int) -> list[str]:
+    """Return who accepted the journal after a run's first entry, what the journal lacked, and why, each time.
+
+    Args:
+        entries: of the run, all before sequence number `until`.
+    """
+    began = min((entry.sequence for entry in entries), default=until)
+    accepted = facts_of(procedure.journal.entries_of_steps([Step.OPEN_PROCEDURE]), JournalAccepted)
+    return [
+        f"{fact.accepted_by} accepted the journal as it was: {first_few(fact.lacked, 20, '; ')}. Reason given:"
+        f" {fact.reason}"
+        for entry, fact in accepted
+        if began < entry.sequence < until
+    ]
 
 
 def _plan(procedure: Run, entries: list[JournalEntry], problems: list[str]) -> Mapping[str, Any] | None:

@@ -64,6 +64,11 @@ def planned_without_findings(made: Rehearsal, driver: Stepping) -> tuple[dict[st
     """
     evidence = driver.whole(Run(PARAMS))
     assert evidence["outcome"] == "completed", f"{evidence['failing_step']}: {evidence['reason_for_outcome']}"
+    return evidence, moved_without_findings(made, evidence)
+
+
+def moved_without_findings(made: Rehearsal, evidence: dict[str, Any]) -> CheckResult:
+    """Assert that the check of a completed move passes, and return its result."""
     unsettled = made.settle()
     verdict = made.check(evidence, "approver")
     verdict.add(unsettled)
@@ -71,7 +76,7 @@ def planned_without_findings(made: Rehearsal, driver: Stepping) -> tuple[dict[st
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert verdict.figures["exact"] == verdict.figures["positions"] > 0
     assert verdict.figures["new_records_consumed"] > 0
-    return evidence, verdict
+    return verdict
 
 
 def until(
@@ -629,15 +634,15 @@ def _between(start: str, end: str) -> float:
 class Stage:
     """The scene that the cases of a file share; replaced by a new scene if a case left it in disorder."""
 
-    def __init__(self, folder: Callable[[str], Path]) -> None:
-        self._folder, self._scene = folder, None
+    def __init__(self, folder: Callable[[str], Path], kind: type[Scene] = Scene) -> None:
+        self._folder, self._kind, self._scene = folder, kind, None
 
     def scene(self) -> Scene:
         """Return a scene in order."""
         if self._scene is not None and self._scene.spent:
             self.close()
         if self._scene is None:
-            self._scene = Scene(self._folder("lab"), self._folder("scene"))
+            self._scene = self._kind(self._folder("lab"), self._folder("scene"))
         return self._scene
 
     def close(self) -> None:

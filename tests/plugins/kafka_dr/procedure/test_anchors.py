@@ -306,6 +306,29 @@ def test_a_person_may_accept_what_is_lost(bench: Bench) -> None:
         act(bench)
 
 
+@pytest.mark.parametrize("during", [True, False])
+def test_the_evidence_says_that_a_person_accepted_the_journal(bench: Bench, during: bool) -> None:
+    """If that was while the run lasted: what the run did then may be missing from its evidence."""
+    run = "r1"
+    delete_last(bench, 1)
+    accept_journal(accepting(bench), "olga", "the former database burnt")
+    if during:
+        with pytest.raises(AirflowFailException, match="acted"):
+            act(bench)
+    else:
+        lease = bench.journal.lease("primary+standby")
+        bench.journal.release_lease(lease.pair, lease.holder, lease.epoch, "failed")
+        run = "r2"
+        OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(bench.context(run))
+    with pytest.raises(AirflowFailException, match="failed"):
+        CloseProcedure(task_id=Step.CLOSE_PROCEDURE.value).execute(bench.context(run))
+    (path,) = (bench.folder / "evidence").glob(f"*{run}/evidence.json")
+    problems = json.loads(path.read_text())["problems"]
+    assert len(problems) == int(during)
+    for text in problems:
+        assert re.match("olga accepted the journal as it was: entry 5 .* is missing.*: the former database burnt", text)
+
+
 def test_a_lost_site_does_not_keep_a_person_from_accepting(bench: Bench) -> None:
     """Its older anchors count no more when it comes back."""
     delete_last(bench, 1)
