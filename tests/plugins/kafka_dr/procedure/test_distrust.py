@@ -73,11 +73,9 @@ def test_an_edited_http_connection_is_seen(monkeypatch: pytest.MonkeyPatch, edit
     monkeypatch.setenv(
         "AIRFLOW_CONN_FENCE", json.dumps({"conn_type": "http", "host": "http://good:8080", "login": "switchback"})
     )
-    real = Connections()
-    bound = BoundConnections(
-        real, Binding(clusters={}, topology_digest="", addresses={"fence": address_of_login(real.login("fence"))})
-    )
-    assert bound.login("fence")[0] == "http://good:8080"
+    addresses = {"fence": address_of_login(Connections().login("fence"))}
+    began_with = Binding(clusters={}, topology_digest="", addresses=addresses)
+    assert BoundConnections(Connections(), began_with).login("fence")[0] == "http://good:8080"
     changed: dict[str, Any] = {"conn_type": "http", "host": "http://evil:8080", "login": "switchback"}
     if edit == "extra":
         changed["extra"] = json.dumps({"bootstrap.servers": "http://good:8080"})
@@ -85,7 +83,7 @@ def test_an_edited_http_connection_is_seen(monkeypatch: pytest.MonkeyPatch, edit
         changed |= {"host": "http://good:8080", "login": "other", "extra": json.dumps({"sasl.username": "switchback"})}
     monkeypatch.setenv("AIRFLOW_CONN_FENCE", json.dumps(changed))
     with pytest.raises(BindingBroken):
-        BoundConnections(Connections(), Binding(clusters={}, topology_digest="", addresses=began_with)).login("fence")
+        BoundConnections(Connections(), began_with).login("fence")
 
 
 def test_an_edited_kafka_connection_is_in_the_journal(bench: Bench) -> None:
