@@ -16,7 +16,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 from kafka_dr.config.fields import Model
 from kafka_dr.config.topology import Deadlines, Flow, Topology
 from kafka_dr.domain.mirror_maker.patterns import ALL, Kind, list_items, pattern_problem
-from kafka_dr.errors import BadInput
+from kafka_dr.errors import BadInput, Refusal
 
 LONGEST_REASON = 500
 LONGEST_GROUP = 250
@@ -286,6 +286,29 @@ def refuse_beyond_limits(topology: Topology, deadlines: Deadlines) -> None:
             problems.append(f"{name}: {value:g} s; at {which} {bound:g} s, by `limits` or `deadlines` in the topology")
     if problems:
         raise bad_input(_UNUSABLE, problems, _CORRECT)
+
+
+def refuse_abandoned_start(topology: Topology, age: float, *, cleared: bool) -> None:
+    """Refuse a run that its starter may have given up, who is one of the two people that a run needs.
+
+    Whoever may clear runs or pause DAGs could otherwise let another person's old run begin, and approve it alone.
+
+    Args:
+        age: how many seconds ago the run was triggered.
+        cleared: whether the run was cleared before it was opened.
+
+    Raises:
+        Refusal: the run was cleared, or is older than an approval may be.
+    """
+    limit = topology.limits.most_approval_valid_seconds
+    if cleared or age > limit:
+        raise Refusal(
+            "This run begins without its starter",
+            "it was cleared before it was opened"
+            if cleared
+            else f"it was triggered {age:.0f} s ago, and its start counts for {limit:.0f} s",
+            "Start a new run; nothing was touched.",
+        )
 
 
 def _choices(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

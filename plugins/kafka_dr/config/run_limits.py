@@ -26,7 +26,7 @@ class ParamLimits(Model):
         least_stable_seconds: for `stable_seconds`.
         least_confirm_seconds: for `confirm_seconds`.
         least_slow_seconds: for `slow_seconds`.
-        most_approval_valid_seconds: for `approval_valid_seconds`.
+        most_approval_valid_seconds: for `approval_valid_seconds`, and for the time from a run's start to its opening.
     """
 
     least_stable_seconds: Seconds = 0.5

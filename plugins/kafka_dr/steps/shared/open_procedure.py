@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.loss.takeover import suggest_takeover, take_over, what_is_continued
-from kafka_dr.config.params import refuse_beyond_limits
+from kafka_dr.config.params import refuse_abandoned_start, refuse_beyond_limits
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.procedure.binding import bind_run
 from kafka_dr.procedure.entries import Binding, LeaseTaken, ProcedureClosed, ProcedureOpened, SkippedCoolDown, TryBegun
@@ -35,7 +35,9 @@ class OpenProcedure(ProcedureStep):
                     "Start a new run; clearing tasks of an ended run moves no client.",
                 )
             refuse_beyond_limits(procedure.topology, procedure.request.deadlines)
-            _refuse_withdrawn_start(procedure, context)
+            run = context["dag_run"]
+            age = procedure.progress.now() - run.run_after.timestamp()
+            refuse_abandoned_start(procedure.topology, age, cleared=bool(run.clear_number))
             procedure.refuse_open_files()
             # Before the lease, because a connection may be missing or a cluster may take seconds to answer.
             binding = bind_run(procedure)
@@ -49,25 +51,6 @@ class OpenProcedure(ProcedureStep):
         """Write the failure under the lease's epoch; under epoch 0 if the lease was refused."""
         epoch, fact = procedure.lease.epoch if procedure.lease.ever_held else 0, not_done(error)
         procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
-
-
-def _refuse_withdrawn_start(procedure: Run, context: Any) -> None:
-    """Refuse a run that was cleared before it was opened, or started too long ago for its starter to mean it still.
-
-    The starter is one of the two people. Anybody who may clear tasks or pause DAGs could otherwise let another
-    person's old run begin, and then approve it alone.
-    """
-    run, limit = context["dag_run"], procedure.topology.limits.most_approval_valid_seconds
-    age = procedure.progress.now() - run.run_after.timestamp()
-    if not run.clear_number and age <= limit:
-        return
-    raise Refusal(
-        "This run begins without its starter",
-        "its tasks were cleared before it was opened"
-        if run.clear_number
-        else f"it was started {age:.0f} s ago, and a start counts for {limit:.0f} s",
-        "Start a new run; nothing was touched.",
-    )
 
 
 def _take_lease(procedure: Run) -> int:

@@ -215,8 +215,8 @@ def test_the_first_of_two_like_runs_goes_on(bench: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "seen"),
     [
-        ({"clear_number": 1}, "its tasks were cleared before it was opened"),
-        ({"run_after": datetime.now(UTC) - timedelta(days=2)}, "s ago, and a start counts for 86400 s"),
+        ({"clear_number": 1}, "it was cleared before it was opened"),
+        ({"run_after": datetime.now(UTC) - timedelta(days=2)}, "s ago, and its start counts for 86400 s"),
     ],
 )
 def test_nobody_else_lets_an_old_run_begin(bench: Any, changes: dict[str, Any], seen: str) -> None:
