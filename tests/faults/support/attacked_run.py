@@ -19,7 +19,7 @@ from urllib.parse import quote
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.vocabulary import Entry
+from kafka_dr.vocabulary import EXEMPT_TOPIC, Entry
 
 from lab.environment.airflow_api import AirflowClient
 from lab.environment.airflow_settings import airflow_environment
@@ -310,7 +310,9 @@ def world(lab: Lab) -> dict[str, Any]:
         admin = AdminClient({**lab.client_properties(alias, "admin"), "log_level": 0})
         # A flow whose source is dead cannot be resumed, whoever stopped it; nothing of that is irreversible.
         connectors = call_worker(lab, alias, "GET", "/connectors?expand=status").json() if alive == ALIASES else {}
-        topics = sorted(name for name in admin.list_topics(timeout=30).topics if not name.startswith("__"))
+        # Of the product's own topics the canary's is the only one whose name MirrorMaker 2 must be able to select.
+        named = {name for name in admin.list_topics(timeout=30).topics if not name.startswith("__")}
+        topics = sorted(named - {EXEMPT_TOPIC})
         found[alias] = {
             "acls": sorted(map(str, without_marker(admin.describe_acls(acl_filter()).result(30)))),
             "topics": topics,
