@@ -171,7 +171,12 @@ def test_opening_an_up_to_date_journal_is_cheap(url: str) -> None:
         " print('alembic' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.stdout.strip() == "False"
 
