@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -164,13 +164,27 @@ def keep_journal(lab: Lab, folder: Path) -> None:
 
 
 def bring_back_journal(lab: Lab, folder: Path) -> None:
-    """Restore the copied journal and evidence; no process may have these files open."""
+    """Restore the copied journal and evidence, without anchors; no process may have these files open.
+
+    The anchors of later entries would contradict the copy.
+    """
+    forget_anchors(lab)
     for path in lab.journal.parent.glob(lab.journal.name + "*"):
         path.unlink()
     lab.journal.touch(0o600)
     shutil.copyfile(folder / "journal.db", lab.journal)
     shutil.rmtree(lab.evidence)
     shutil.copytree(folder / "evidence", lab.evidence)
+
+
+def forget_anchors(lab: Lab) -> None:
+    """Delete the journal's anchors on all clusters that answer, as if the journal had never had later entries."""
+    for alias in ALIASES:
+        admin = AdminClient(lab.client_properties(alias, "admin"))
+        end = TopicPartition("__switchback_journal", 0, -1)
+        with suppress(KafkaException):
+            for deleted in admin.delete_records([end], request_timeout=5.0).values():
+                deleted.result(10.0)
 
 
 def _place(text: str) -> tuple[str, int]:
