@@ -9,18 +9,14 @@ cluster that does not answer, no longer count. The journal gets an entry that li
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
-from kafka_dr.config.settings import Request, load_topology
-from kafka_dr.connections import Connections
 from kafka_dr.errors import BadInput, Contradiction, SwitchbackError
-from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.procedure.anchors import JournalAnchors, find_broken_link
+from kafka_dr.procedure.anchors import find_broken_link
 from kafka_dr.procedure.entries import JournalAccepted
-from kafka_dr.procedure.run import Identity, Run
+from kafka_dr.procedure.find import run_between
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
 
@@ -28,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0 if the journal is accepted or needs no acceptance, 1 if nothing was changed."""
     options = _parser().parse_args(arguments)
     try:
-        print(accept_journal(_run(options.source, options.target), options.user, options.reason))
+        procedure = run_between(options.source, options.target, "accept_journal")
+        print(accept_journal(procedure, options.user, options.reason))
     except SwitchbackError as error:
         print(error, file=sys.stderr)
         return 1
@@ -45,21 +42,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(source: str, target: str) -> Run:
-    # With this value Airflow reads connections as a server does, not from its API as a task does.
-    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-    topology, connections = load_topology(), Connections()
-    journal = Journal(connections.journal_url(topology.journal.connection))
-    identity = Identity("accept_journal", f"{datetime.now(UTC):%Y%m%dT%H%M%S}")
-    request = Request(source=source, target=target, reason="accept the journal")
-    return Run(identity, request, journal, connections.systems(request, topology))
-
-
 def accept_journal(procedure: Run, user: str, reason: str) -> str:
     """Accept the journal of a run's clusters, and return what it lacked as text.
 
     Raises:
-        BadInput: name or reason is empty.
+        BadInput: name or reason is empty, or the topology names the journal's key and the command does not have it.
         Contradiction: the journal's own chain of hashes is broken, which no acceptance mends.
         SystemUnavailable: no cluster took the new anchor.
     """
@@ -77,7 +64,7 @@ def accept_journal(procedure: Run, user: str, reason: str) -> str:
             broken,
             "An acceptance does not mend it: restore the journal's database from a backup.",
         )
-    anchors = JournalAnchors(procedure)
+    anchors = procedure.anchors
     lacks = anchors.list_contradictions()
     if not lacks:
         return "The journal has every anchored entry: nothing to accept."

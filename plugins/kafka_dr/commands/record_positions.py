@@ -21,7 +21,6 @@ import threading
 import traceback
 from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, cast
 
 from kafka_dr.config.settings import load_topology
@@ -146,22 +145,7 @@ def signer_of(recorder: Recorder, path: str | None) -> Signer | None:
     Raises:
         BadInput: the private key is missing, cannot be used, or belongs to none of the public keys.
     """
-    if not recorder.public_keys:
-        return None
-    if not path:
-        raise BadInput(
-            "the recorder has no private key",
-            f"the topology names public keys, the environment has no {KEY_VARIABLE}",
-            f"set {KEY_VARIABLE}, for the worker that runs record_positions alone, to the path of the private key",
-        )
-    signer = Signer.of_file(Path(path))
-    if signer.public_key not in recorder.public_keys:
-        raise BadInput(
-            "the recorder's private key belongs to no public key of the topology",
-            f"{path}: its public key is {signer.public_key}, id {signer.key_id}",
-            f"add this public key under recorder.public_keys, or name another file in {KEY_VARIABLE}",
-        )
-    return signer
+    return Signer.of_topology(path, KEY_VARIABLE, recorder.public_keys) if recorder.public_keys else None
 
 
 def _connectors(topology: Topology, flow: Flow, workers: Mapping[str, Any]) -> FlowConnectors | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,13 +21,11 @@ from jinja2 import UndefinedError
 
 from kafka_dr.actions.evidence import evidence_page, evidence_text
 from kafka_dr.config.params import quoted_value
-from kafka_dr.config.settings import Request, load_topology
-from kafka_dr.connections import Connections
 from kafka_dr.domain.canonical_json import digest_of, read_json
 from kafka_dr.errors import SwitchbackError
-from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import ProcedureClosed, newest_fact
-from kafka_dr.procedure.run import Identity, Run
+from kafka_dr.procedure.find import run_between
+from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 #: Folders with files of records that were read on an old source; for each, the column of the loss file with the files'
@@ -51,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             *changed_files(options.folder, evidence),
         ]
         if options.journal:
-            procedure = run_of(evidence)
+            procedure = run_between(str(evidence.get("source")), str(evidence.get("target")), "verify_evidence")
             problems += [*changed_journal(procedure, evidence), *procedure.anchors.list_contradictions()]
             for place, why in procedure.anchors.unread.items():
                 print(f"the journal was not compared with its anchors on {place}: {why}", file=sys.stderr)
@@ -84,17 +81,6 @@ def _parser() -> argparse.ArgumentParser:
         help="compare with the journal too; needs KAFKA_DR_TOPOLOGY and Airflow's connections",
     )
     return parser
-
-
-def run_of(evidence: Mapping[str, Any]) -> Run:
-    """Return a run that reads the journal, and its anchors on the clusters that the evidence names."""
-    # With this value Airflow reads connections as a server does, not from its API as a task does.
-    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-    topology, connections = load_topology(), Connections()
-    journal = Journal(connections.journal_url(topology.journal.connection))
-    ends: dict[str, Any] = {name: str(evidence.get(name)) for name in ("source", "target")}
-    request = Request.model_construct(reason="verify the evidence", **ends)
-    return Run(Identity("verify_evidence", "1"), request, journal, connections.systems(request, topology))
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:

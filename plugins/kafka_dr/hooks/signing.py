@@ -9,6 +9,7 @@ import base64
 import hashlib
 import os
 import stat
+from collections.abc import Collection
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -55,6 +56,31 @@ class Signer:
         if not isinstance(key, Ed25519PrivateKey):
             raise _unusable(path, "another kind of key than Ed25519", _MAKE_KEY)
         return cls(key)
+
+    @classmethod
+    def of_topology(cls, path: str | None, variable: str, public_keys: Collection[str]) -> Signer:
+        """Return the signer of the private key whose public key the topology names.
+
+        Args:
+            path: value of the environment variable `variable`, which names the key's file; None if it is not set.
+
+        Raises:
+            BadInput: the variable is not set, the key cannot be used, or it belongs to none of the public keys.
+        """
+        if not path:
+            raise BadInput(
+                "there is no private key to sign with",
+                f"the topology names public keys, the environment has no {variable}",
+                f"set {variable}, where nothing else reads it, to the path of the private key",
+            )
+        signer = cls.of_file(Path(path))
+        if signer.public_key not in public_keys:
+            raise BadInput(
+                "the private key belongs to no public key of the topology",
+                f"{path}: its public key is {signer.public_key}, id {signer.key_id}, which the topology does not name",
+                f"add this public key to the topology, or name another file in {variable}",
+            )
+        return signer
 
     def sign(self, content: bytes) -> str:
         """Return the signature of some bytes, as base64 text."""

@@ -8,9 +8,10 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_dr.concurrently import run_in_background
@@ -79,13 +80,9 @@ class JournalAnchors:
                 " bring the missing entries back from the former database. If it was changed, restore a backup. If"
                 " neither can be done, follow runbooks/stuck_procedure.md, The journal lost entries.",
             )
-        self.raise_epoch_floor()
+        self._journal.epoch_floors[self._procedure.pair] = self._anchored.newest_epoch
         self._journal.witness, self._journal.lease_witness = self.anchor_entry, self._anchor_lease
         self._journal.seen = self._head
-
-    def raise_epoch_floor(self) -> None:
-        """Let the journal give only epochs that are greater than every anchored epoch of the pair."""
-        self._journal.epoch_floors[self._procedure.pair] = self._anchored.newest_epoch
 
     def list_contradictions(self) -> list[str]:
         """Read the anchors; return what the journal lacks or has otherwise, or where its chain breaks; [] if none."""
@@ -150,7 +147,7 @@ class JournalAnchors:
 
     def await_written(self) -> None:
         """Wait a moment until the anchors are written; `unwritten` then names the places that did not take them."""
-        waits = {alias: _bind(topic.await_written, _WRITTEN_SECONDS) for alias, topic in self._topics.items()}
+        waits = {alias: partial(topic.await_written, _WRITTEN_SECONDS) for alias, topic in self._topics.items()}
         _, self.unwritten = _ask_all(waits, _WRITTEN_SECONDS)
         unsigned = self._procedure.signatures.unsigned_because
         if unsigned and self.newest is not None:
@@ -166,8 +163,8 @@ class JournalAnchors:
         return AnchorsMissed(unread=self.unread, unwritten=self.unwritten, anchored_on=sorted(anchored_on))
 
     def _read_anchors(self) -> Anchored:
-        reads = {alias: _bind(self._read_topic, alias) for alias in self._aliases}
-        reads[_ROUTING] = _bind(self._read_routing)
+        reads = {alias: partial(self._read_topic, alias) for alias in self._aliases}
+        reads[_ROUTING] = partial(self._read_routing)
         answers, self.unread = _ask_all(reads, _READ_SECONDS)
         found = {
             place: [anchor for value in values if (anchor := read_anchor(value)) and self._may_count(anchor)]
@@ -192,11 +189,7 @@ class JournalAnchors:
         return not signatures.public_keys or signatures.has_signed(anchor.signed_bytes, anchor.signature)
 
 
-def _bind(call: Callable[..., Any], *args: Any) -> Callable[[], Any]:
-    return lambda: call(*args)
-
-
-def _ask_all(calls: dict[str, Callable[[], Any]], seconds: float) -> tuple[dict[str, Any], dict[str, str]]:
+def _ask_all(calls: Mapping[str, Callable[[], Any]], seconds: float) -> tuple[dict[str, Any], dict[str, str]]:
     """Make all calls at once; return place -> answer, and place -> why there is no answer after so many seconds.
 
     A call that hangs is left behind.

@@ -66,3 +66,19 @@ def run_with_bad_params(context: Any) -> Run | None:
     return Run.connected(
         Identity(run.dag_id, run.run_id), Request.model_construct(**request_fields), topology, Connections()
     )
+
+
+def run_between(source: str, target: str, name: str) -> Run:
+    """Return a run of no DAG, under which a command reads the journal, and its anchors on two clusters.
+
+    Args:
+        name: what the command does; it stands for the DAG id.
+    """
+    # With this value Airflow reads connections as a server does, not from its API as a task does.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+    topology, connections = load_topology(), Connections()
+    journal = Journal(connections.journal_url(topology.journal.connection))
+    # Not checked: evidence of a refused run may name clusters that the topology does not have.
+    request = Request.model_construct(source=source, target=target, reason=name)
+    identity = Identity(name, journal.now().strftime("%Y%m%dT%H%M%S"))
+    return Run(identity, request, journal, connections.systems(request, topology))

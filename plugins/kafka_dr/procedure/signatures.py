@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TypeVar
 
 from kafka_dr.domain.canonical_json import canonical_json
@@ -36,16 +35,10 @@ class JournalSignatures:
     @cached_property
     def _signer(self) -> Signer | str:
         """The signer, or why there is none."""
-        path = os.environ.get(KEY_VARIABLE)
-        if not path:
-            return f"{KEY_VARIABLE} is not set where the task ran"
         try:
-            signer = Signer.of_file(Path(path))
+            return Signer.of_topology(os.environ.get(KEY_VARIABLE), KEY_VARIABLE, self.public_keys)
         except BadInput as error:
             return error.seen
-        if signer.public_key not in self.public_keys:
-            return f"the topology does not name the public key of {path}, id {signer.key_id}"
-        return signer
 
     @property
     def unsigned_because(self) -> str:

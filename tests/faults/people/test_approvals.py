@@ -18,8 +18,6 @@ import yaml
 from kafka_dr.domain.canonical_json import digest_of
 
 from lab.environment.airflow_api import RequestRefused
-from lab.environment.bring_up import up
-from lab.environment.take_down import down
 from lab.errors import LabError
 from tests.faults.support.attacked_run import (
     REVIEW,
@@ -28,32 +26,13 @@ from tests.faults.support.attacked_run import (
     User,
     awaited,
     commit,
-    free,
     frozen_scheduler,
     nothing_irreversible,
-    seed,
     settles,
     world,
 )
 
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedLab]:
-    """A lab with one topic of a hundred records and one group half-way through it."""
-    lab = AttackedLab(tmp_path_factory.mktemp("lab"))
-    try:
-        up(lab.root)
-        seed(lab)
-        yield lab
-    finally:
-        down(lab.root)
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(lab: AttackedLab) -> Iterator[None]:
-    """A test that failed half-way leaves the pair of clusters to the next one."""
-    yield
-    free(lab)
+pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 def notes(evidence: dict[str, Any], step: str) -> str:

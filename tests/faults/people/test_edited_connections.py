@@ -25,7 +25,6 @@ from tests.faults.support.attacked_run import (
     AttackedRun,
     User,
     awaited,
-    free,
     frozen_scheduler,
     nothing_irreversible,
     seed,
@@ -33,6 +32,7 @@ from tests.faults.support.attacked_run import (
 )
 from tests.faults.support.stepping import STEPS
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
 OUTSIDE = ("airflow_api", "kafka_dr_journal")
 EVIL = {"bootstrap.servers": "evil.example:9092"}
 all_connections: Callable[[Lab], dict[str, dict[str, Any]]] = airflow_settings.airflow_connections
@@ -65,13 +65,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedLab]:
         yield lab
     finally:
         down(lab.root)
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(lab: AttackedLab) -> Iterator[None]:
-    """A test that failed half-way leaves the pair of clusters to the next one."""
-    yield
-    free(lab)
 
 
 def other_cluster(lab: AttackedLab, name: str) -> dict[str, Any]:

@@ -19,8 +19,6 @@ import requests
 
 from lab.environment.airflow_api import AirflowClient, RequestRefused
 from lab.environment.airflow_settings import airflow_connections
-from lab.environment.bring_up import up
-from lab.environment.take_down import down
 from lab.rehearsal.run import procedure_id
 from tests.faults.support.attacked_run import (
     DAG_ID,
@@ -31,30 +29,11 @@ from tests.faults.support.attacked_run import (
     free,
     frozen_scheduler,
     nothing_irreversible,
-    seed,
 )
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
 APPROVAL = {"chosen_options": ["Approve"], "params_input": {}}
 PARAMS = {"source": "primary", "target": "standby", "reason": "an attack"}
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedLab]:
-    """A lab with one topic of a hundred records and one group half-way through it."""
-    lab = AttackedLab(tmp_path_factory.mktemp("lab"))
-    try:
-        up(lab.root)
-        seed(lab)
-        yield lab
-    finally:
-        down(lab.root)
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(lab: AttackedLab) -> Iterator[None]:
-    """A test that failed half-way leaves the pair of clusters to the next one."""
-    yield
-    free(lab)
 
 
 @pytest.fixture

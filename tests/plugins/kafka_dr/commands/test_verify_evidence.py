@@ -32,7 +32,6 @@ def closed(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     )
     with pytest.raises(AirflowFailException):
         CloseProcedure(task_id="close_procedure").execute(bench.context())
-    monkeypatch.setattr(verify_evidence, "Connections", lambda: bench.connections)
     return bench
 
 

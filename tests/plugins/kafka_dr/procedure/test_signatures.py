@@ -31,11 +31,9 @@ def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def bench(make_bench: Callable[..., Bench], key: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(make_bench: Callable[..., Bench], key: Path) -> Bench:
     """Two clusters, with a journal whose public key the topology names."""
-    made = make_bench(journal={"connection": "journal", "public_keys": [Signer.of_file(key).public_key]})
-    monkeypatch.setattr(verify_evidence, "Connections", lambda: made.connections)
-    return made
+    return make_bench(journal={"connection": "journal", "public_keys": [Signer.of_file(key).public_key]})
 
 
 def approve_and_close(bench: Bench) -> Path:
@@ -93,10 +91,10 @@ def test_an_entry_of_another_run_cannot_be_taken_over(bench: Bench, capsys: pyte
 
 
 AWAY: dict[str, Callable[[pytest.MonkeyPatch, Path], object]] = {
-    "SWITCHBACK_JOURNAL_KEY is not set": lambda patch, _: patch.delenv("SWITCHBACK_JOURNAL_KEY"),
+    "the environment has no SWITCHBACK_JOURNAL_KEY": lambda patch, _: patch.delenv("SWITCHBACK_JOURNAL_KEY"),
     "No such file": lambda _, key: key.unlink(),
     "other users have rights on it": lambda _, key: key.chmod(0o644),
-    "the topology does not name the public key": lambda _, key: (key.unlink(), make_key(key)),
+    "which the topology does not name": lambda _, key: (key.unlink(), make_key(key)),
 }
 
 

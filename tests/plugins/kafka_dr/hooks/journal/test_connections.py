@@ -20,18 +20,6 @@ from sqlalchemy import make_url
 from tests.support.postgresql import ROOT, Server
 
 
-@pytest.fixture
-def database(postgresql: Server) -> str:
-    """The name of a new and empty database."""
-    return postgresql.make_database()
-
-
-@pytest.fixture
-def url(postgresql: Server, database: str) -> str:
-    """Its URL."""
-    return postgresql.url(database)
-
-
 def note(journal: Journal, payload: Any = None) -> Any:
     """Append any entry."""
     return journal.append("p", "s", "note", 0, payload)

@@ -31,18 +31,6 @@ TABLES = ("entries", "leases", "signs_of_life")
 
 
 @pytest.fixture
-def database(postgresql: Server) -> str:
-    """The name of a new and empty database."""
-    return postgresql.make_database()
-
-
-@pytest.fixture
-def url(postgresql: Server, database: str) -> str:
-    """Its URL."""
-    return postgresql.url(database)
-
-
-@pytest.fixture
 def turn_taken(postgresql: Server, url: str, database: str) -> Iterator[int]:
     """Another writer has the turn and does not end; gives its process's id."""
     Journal(url)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.commands import verify_evidence
-from kafka_dr.commands.verify_evidence import changed_journal, run_of
+from kafka_dr.commands.verify_evidence import changed_journal
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.evidence.live_status import live_status
+from kafka_dr.procedure.find import run_between
 from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.steps.shared.open_procedure import OpenProcedure
 from kafka_dr.vocabulary import Entry, Step
@@ -177,7 +177,7 @@ def test_a_run_with_bad_params_has_evidence_too(bench: Any) -> None:
     assert evidence(bench)["outcome"] == "refused"
 
 
-def test_a_run_with_bad_params_is_closed_in_the_journal(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_bad_params_is_closed_in_the_journal(bench: Any) -> None:
     """As other refused runs: it names the evidence before it, holds no lease and starts no cool-down; closing again
     changes nothing, and clearing it once the params can be used moves nobody.
     """
@@ -199,8 +199,7 @@ def test_a_run_with_bad_params_is_closed_in_the_journal(bench: Any, monkeypatch:
     assert filed["previous_digest"] == evidence(bench, "r1")["digest"]
     assert bench.journal.lease("primary+standby") == held
     assert live_status("planned_failover-r2", entries, datetime.now(UTC)) is None
-    monkeypatch.setattr(verify_evidence, "Connections", lambda: bench.connections)
-    verified = run_of(filed)
+    verified = run_between(filed["source"], filed["target"], "verify_evidence")
     assert [*changed_journal(verified, filed), *verified.anchors.list_contradictions()] == []
     bench.params = usable
     with pytest.raises(AirflowFailException, match="This run has ended"):
