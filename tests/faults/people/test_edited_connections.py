@@ -26,8 +26,8 @@ from tests.faults.support.attacked_run import (
     User,
     awaited,
     frozen_scheduler,
-    nothing_irreversible,
     seed,
+    settles,
     world,
 )
 from tests.faults.support.stepping import STEPS
@@ -113,16 +113,23 @@ def failures(evidence: dict[str, Any], step: str) -> str:
 def test_a_step_refuses_a_connection_edited_after_the_approval(
     lab: AttackedLab, step: str, name: str, edit: Callable[[AttackedLab, str], dict[str, Any]]
 ) -> None:
-    """The evidence names the connection; once it is put back, clients get their source back as it was."""
-    with nothing_irreversible(lab):
-        run = AttackedRun.start(lab)
-        run.answered("approver")
-        with edited(lab, run, step, name, edit(lab, name)):
-            run.until(step, "failed")
-            journal = Journal(f"sqlite:///{lab.journal}")
-            assert journal.last(run.id, step, Entry.INTENT) is None
-        evidence = run.ended()
-    assert evidence["outcome"] == "returned", evidence["reason_for_outcome"]
+    """The evidence names the connection; once it is put back, clients get their source back as it was.
+
+    Before fence_producers nothing was touched. Positions that commit_groups had committed stay on the target.
+    """
+    expected = world(lab)
+    if step == "open_target":
+        expected["standby"]["positions"] = expected["primary"]["positions"]
+    run = AttackedRun.start(lab)
+    run.answered("approver")
+    with edited(lab, run, step, name, edit(lab, name)):
+        run.until(step, "failed")
+        journal = Journal(f"sqlite:///{lab.journal}")
+        assert journal.last(run.id, step, Entry.INTENT) is None
+    evidence = run.ended()
+    settles(lab, expected)
+    outcome = "refused" if step == "fence_producers" else "returned"
+    assert evidence["outcome"] == outcome, evidence["reason_for_outcome"]
     assert "The run began with another topology, address or cluster" in failures(evidence, step)
     assert f"connection {name}: " in failures(evidence, step)
 
