@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,10 +32,10 @@ class Anchors:
         self.values: list[bytes] = []
         self.takes = True
 
-    def newest(self, _timeout: float) -> list[bytes]:
+    def newest(self, read: Callable[[bytes], Any], _timeout: float) -> list[Any]:
         """Return the newest anchors."""
         self._cluster.answer()
-        return self.values[-50:]
+        return [anchor for value in self.values[-50:] if (anchor := read(value)) is not None]
 
     def write(self, _key: str, value: bytes) -> None:
         """Store an anchor, if the cluster answers."""

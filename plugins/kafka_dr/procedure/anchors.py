@@ -21,15 +21,19 @@ from kafka_dr.errors import Contradiction, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.brokers.anchor_topic import AnchorTopic
 from kafka_dr.hooks.journal.chain import NO_HASH
 from kafka_dr.hooks.journal.tables import JournalEntry
-from kafka_dr.procedure.binding import answering_clusters
-from kafka_dr.procedure.entries import AnchorsMissed
-from kafka_dr.vocabulary import Entry
+from kafka_dr.procedure.binding import answering_clusters, clusters_to_answer
+from kafka_dr.procedure.entries import AnchorsMissed, ProcedureOpened, facts_in
+from kafka_dr.vocabulary import JOURNAL_TOPIC, Entry, Step
 
 if TYPE_CHECKING:
     from kafka_dr.procedure.run import Run
 
 _READ_SECONDS, _WRITTEN_SECONDS = 3.0, 1.0
 _ROUTING = "the routing record"
+_NO_ANCHORS = (
+    f"its topic {JOURNAL_TOPIC} has no anchor of this journal that counts, although earlier runs wrote anchors there:"
+    " the topic was deleted, or other people filled it"
+)
 #: Kind of an anchor that names no entry, but the epoch of a lease.
 _LEASE = "lease"
 
@@ -165,28 +169,34 @@ class JournalAnchors:
     def _read_anchors(self) -> Anchored:
         reads = {alias: partial(self._read_topic, alias) for alias in self._aliases}
         reads[_ROUTING] = partial(self._read_routing)
-        answers, self.unread = _ask_all(reads, _READ_SECONDS)
-        found = {
-            place: [anchor for value in values if (anchor := read_anchor(value)) and self._may_count(anchor)]
-            for place, values in answers.items()
-        }
+        found, self.unread = _ask_all(reads, _READ_SECONDS)
+        for alias in self._aliases:
+            if found.get(alias) == [] and self._was_anchored_on(alias):
+                self.unread[alias] = _NO_ANCHORS
         return anchors_that_count(found, frozenset(self._aliases))
 
-    def _read_topic(self, alias: str) -> list[Any]:
-        return list(self._topic(alias).newest(_READ_SECONDS))
+    def _was_anchored_on(self, alias: str) -> bool:
+        """Whether the cluster should have anchors: whether a run that it had to answer to has begun."""
+        openings = facts_in(self._journal.entries_of_steps([Step.OPEN_PROCEDURE]), ProcedureOpened)
+        return any(run.binding and alias in clusters_to_answer(run.dag_id, run.source, run.target) for run in openings)
 
-    def _read_routing(self) -> list[Any]:
-        return self._procedure.systems.routing.anchors(_READ_SECONDS)
+    def _read_topic(self, alias: str) -> list[Anchor]:
+        return self._topic(alias).newest(self._counted, _READ_SECONDS)
 
-    def _may_count(self, anchor: Anchor) -> bool:
-        """Whether an anchor is of the run's clusters and, if the topology names the journal's key, signed by it.
+    def _read_routing(self) -> list[Anchor]:
+        anchors = map(self._counted, self._procedure.systems.routing.anchors(_READ_SECONDS))
+        return [anchor for anchor in anchors if anchor is not None]
+
+    def _counted(self, value: Any) -> Anchor | None:
+        """Return an anchor of the run's clusters that, if the topology names the journal's key, is signed by it.
 
         Other pairs of clusters may have a journal of their own.
         """
-        signatures, request = self._procedure.signatures, self._procedure.request
-        if anchor.pair.split("+") != sorted((request.source, request.target)):
-            return False
-        return not signatures.public_keys or signatures.has_signed(anchor.signed_bytes, anchor.signature)
+        anchor, signatures, request = read_anchor(value), self._procedure.signatures, self._procedure.request
+        if anchor is None or anchor.pair.split("+") != sorted((request.source, request.target)):
+            return None
+        signed = not signatures.public_keys or signatures.has_signed(anchor.signed_bytes, anchor.signature)
+        return anchor if signed else None
 
 
 def _ask_all(calls: Mapping[str, Callable[[], Any]], seconds: float) -> tuple[dict[str, Any], dict[str, str]]:

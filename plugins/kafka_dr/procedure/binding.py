@@ -153,8 +153,8 @@ def terms_of(procedure: Run) -> dict[str, Any]:
 def refuse_broken_binding(procedure: Run) -> None:
     """Raise BindingBroken if topology, address or cluster differs from the run's beginning; name all differences.
 
-    A cluster that does not answer is not compared. In an unplanned failover only the target is compared: the steps that
-    act on the source call `refuse_other_cluster`.
+    A cluster that does not answer is not compared; the step's note on anchors names it, too. In an unplanned failover
+    only the target is compared: the steps that act on the source call `refuse_other_cluster`.
     """
     opened = procedure.progress.opened
     if opened is None or opened.binding is None:
@@ -206,8 +206,12 @@ def _client(procedure: Run, alias: str) -> KafkaCluster:
 
 def answering_clusters(procedure: Run) -> tuple[str, ...]:
     """Return the aliases of the clusters that have to answer in this procedure."""
-    source, target = procedure.request.source, procedure.request.target
-    definition = PROCEDURES.get(procedure.identity.dag_id)
+    return clusters_to_answer(procedure.identity.dag_id, procedure.request.source, procedure.request.target)
+
+
+def clusters_to_answer(dag_id: str, source: str, target: str) -> tuple[str, ...]:
+    """Return the aliases of the clusters that have to answer in a run of a DAG."""
+    definition = PROCEDURES.get(dag_id)
     return (source, target) if definition is None or definition.needs_source else (target,)
 
 

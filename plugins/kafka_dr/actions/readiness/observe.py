@@ -26,6 +26,7 @@ from kafka_dr.domain.readiness.observation import (
     TopicView,
     WorkerView,
 )
+from kafka_dr.domain.readiness.owners import OwnerView
 from kafka_dr.domain.readiness.readiness import is_settling, standing_still
 from kafka_dr.errors import ConnectUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -87,21 +88,24 @@ def observe_pair(
         has_drain_hook=procedure.systems.drain is not None,
         has_fence_hook=procedure.systems.planned_fence_hook is not None,
         target_fence=standing_change(procedure, procedure.request.target),
-        owners=owner_view(
-            procedure,
-            {source.alias: source.rules, target.alias: target.rules},
-            {
-                connector.name: connector.config
-                for view in (flow, reverse)
-                if view is not None and not view.dedicated
-                for connector in view.connectors
-            },
-            [f for f in (procedure.flow, procedure.reverse_flow) if f is not None],
-        ),
+        owners=_owners(procedure, (source, target), (flow, reverse)),
         writers=writers_on_target(procedure),
+        unsigned_journal=not procedure.topology.journal.public_keys,
         unsigned_samples=procedure.topology.recorder is not None and not procedure.topology.recorder.public_keys,
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
     )
+
+
+def _owners(procedure: Run, clusters: Iterable[ClusterView], flows: Iterable[FlowView | None]) -> OwnerView:
+    """Return what is known of the programs that put back connectors of both flows, or ACL entries of both clusters."""
+    rules = {cluster.alias: cluster.rules for cluster in clusters}
+    configs = {
+        connector.name: connector.config
+        for flow in flows
+        if flow is not None and not flow.dedicated
+        for connector in flow.connectors
+    }
+    return owner_view(procedure, rules, configs, [f for f in (procedure.flow, procedure.reverse_flow) if f is not None])
 
 
 def two_samples(

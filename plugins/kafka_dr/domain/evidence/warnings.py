@@ -67,8 +67,8 @@ def _anchor_warning(lines: Sequence[Line]) -> list[str]:
     if not steps:
         return []
     warning = (
-        f"While {', '.join(steps)} ran, no cluster took the journal's anchors: nothing outside the journal's database"
-        " proves what these steps wrote."
+        f"While {', '.join(steps)} ran, no cluster both showed its anchors of the journal and took new ones: nothing"
+        " outside the journal's database proves what these steps read and wrote."
     )
     return [warning]
 

@@ -115,7 +115,12 @@ def _old_flow_note(o: Observation) -> Iterator[str]:
         yield problem
 
 
-def _recorder_note(o: Observation) -> Iterator[str]:
+def _key_notes(o: Observation) -> Iterator[str]:
+    if o.unsigned_journal:
+        yield (
+            "Nothing signs approvals, closings and anchors, because the topology names no public key under `journal`:"
+            " whoever can write to the journal's database and to the topics __switchback_journal can forge all three."
+        )
     if o.unsigned_samples:
         yield (
             "The recorder does not sign its samples, because the topology names no public key under `recorder`: if the"
@@ -133,5 +138,5 @@ NOTES = (
     _dedicated_note,
     _owner_notes,
     _old_flow_note,
-    _recorder_note,
+    _key_notes,
 )

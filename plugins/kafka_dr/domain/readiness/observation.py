@@ -161,6 +161,7 @@ class Observation:
         positions: positions that `groups` have committed on the source: group, topic, partition, position.
         owners: what is known of programs that put connectors or ACL entries back.
         writers: principals of MirrorMaker 2 on the target; None if they were not looked up.
+        unsigned_journal: whether the topology names no key of the journal.
         unsigned_samples: whether the flight recorder runs without a key, so that nothing proves its samples.
         immovable: name -> type of groups that the flow selects and that have positions in scope, but that cannot be
             moved, because their type is unknown.
@@ -188,4 +189,5 @@ class Observation:
     immovable: Mapping[str, str] = field(default_factory=dict)
     owners: OwnerView = field(default_factory=OwnerView)
     writers: frozenset[str] | None = None
+    unsigned_journal: bool = False
     unsigned_samples: bool = False

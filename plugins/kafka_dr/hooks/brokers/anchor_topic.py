@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, Producer
 
@@ -14,11 +15,13 @@ from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.vocabulary import JOURNAL_TOPIC
 
+T = TypeVar("T")
+
 _PARTITION = TopicPartition(JOURNAL_TOPIC, 0)
 _KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-#: Anchors that `newest` returns: processes that write at the same time may do so in another order than the journal's,
-#: and other pairs of clusters may write to the topic, too.
-_NEWEST = 200
+#: Records that `newest` reads: processes that write at the same time may do so in another order than the journal's. If
+#: none of these counts, it reads more: other pairs of clusters, or other people, may have written after it.
+_NEWEST, _MOST = 200, 20_000
 
 
 class AnchorTopic:
@@ -34,8 +37,14 @@ class AnchorTopic:
         self._producer: Producer | None = None
         self._error = ""
 
-    def newest(self, timeout: float) -> list[bytes]:
-        """Return the values of the newest records, oldest first; create the topic if the cluster lacks it.
+    def newest(self, read: Callable[[bytes], T | None], timeout: float) -> list[T]:
+        """Return what the newest records hold, oldest first; create the topic if the cluster lacks it.
+
+        Args:
+            read: returns what a record's value holds; None if the record does not count.
+
+        Returns:
+            [] if none of the newest 20,000 records counts.
 
         Raises:
             KafkaUnavailable: the cluster did not answer in time, or refused.
@@ -47,8 +56,14 @@ class AnchorTopic:
                 cluster.create_topic(JOURNAL_TOPIC, 1, replicas, _KEPT, timeout=timeout)
         finally:
             cluster.close()
-        tails = RecordReader(self._config, self._alias).last_records([_PARTITION], _NEWEST, timeout)
-        return [record.value for record in tails[_PARTITION].records if record.value is not None]
+        reader, ends_at = RecordReader(self._config, self._alias), time.monotonic() + timeout
+        for count in (_NEWEST, _MOST):
+            tail = reader.last_records([_PARTITION], count, max(0.0, ends_at - time.monotonic()))[_PARTITION]
+            values = [read(record.value) for record in tail.records if record.value is not None]
+            counted = [value for value in values if value is not None]
+            if counted or len(tail.records) < count:
+                break
+        return counted
 
     def write(self, key: str, value: bytes) -> None:
         """Begin to write a record; `await_written` tells whether the cluster took it."""

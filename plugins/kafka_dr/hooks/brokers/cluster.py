@@ -30,6 +30,7 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
     def cluster_id(self, timeout: float = REQUEST_SECONDS) -> str:
         """Return the cluster id, with which Kafka's storage was formatted."""
         with self._border("reading the cluster id"):
+            # describe_cluster would ask for less, but aborts the process if the answer names no broker.
             cluster_id: str = self._admin.list_topics(timeout=timeout).cluster_id
         return cluster_id
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -24,8 +25,10 @@ from kafka_dr.hooks.brokers.client import (
     outcome_of,
     raise_error,
 )
-from kafka_dr.hooks.brokers.every_broker import EveryBroker
 from kafka_dr.hooks.brokers.group_requests import RequestWindow
+
+if TYPE_CHECKING:
+    from kafka_dr.hooks.brokers.every_broker import EveryBroker
 
 _T = TypeVar("_T")
 
@@ -40,7 +43,6 @@ class ClusterConnection:
 
     Attributes:
         alias: the cluster's name in the topology.
-        every_broker: asks each broker of the cluster by itself.
     """
 
     def __init__(self, alias: str, config: Mapping[str, Any]) -> None:
@@ -56,7 +58,7 @@ class ClusterConnection:
         self._complaints: set[str] = set()
         self._settings = {**client_config(config, alias), "error_cb": self._complain}
         self._group_client: AdminClient | None = None
-        self.every_broker = EveryBroker(config, alias)
+        self._config = config
         with kafka_border(alias, "creating a Kafka client"):
             self._admin = AdminClient(self._settings)
 
@@ -68,9 +70,17 @@ class ClusterConnection:
         """Return the admin client, for requests about ACLs; store a reference to it until all answers arrive."""
         return self._admin
 
+    @cached_property
+    def every_broker(self) -> EveryBroker:
+        """Return what asks each broker of the cluster by itself."""
+        from kafka_dr.hooks.brokers.every_broker import EveryBroker  # noqa: PLC0415 (8 MB, which the recorder is spared)
+
+        return EveryBroker(self._config, self.alias)
+
     def close(self) -> None:
         """Disconnect the client that asks each broker by itself; it connects again when it is used."""
-        self.every_broker.close()
+        if "every_broker" in vars(self):
+            self.every_broker.close()
 
     def complaint(self) -> str:
         """Return the clients' last connection error, often the true reason of a timeout; empty without an error."""

@@ -38,7 +38,8 @@ class RecordPositions(BaseOperator):
         self._process = subprocess.Popen(
             [sys.executable, "-m", "kafka_dr.commands.record_positions"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+            # Kafka's clients have dozens of threads; glibc would let most of them keep memory of their own.
+            env={"MALLOC_ARENA_MAX": "2", **os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         )  # fmt: skip
         print(json.dumps(recorder_settings(topology, Connections())), file=self._process.stdin, flush=True)
         for line in self._process.stdout or ():

@@ -354,3 +354,31 @@ def test_nobody_accepts_without_a_name_a_whole_chain_and_a_cluster(bench: Bench)
         base.execute("DELETE FROM entries WHERE sequence = 2")
     with pytest.raises(Contradiction, match="chain of hashes is broken"):
         accept_journal(accepting(bench), "olga", "x")
+
+
+def delete_topic(topic: Any) -> None:
+    """Delete all anchors."""
+    topic.values.clear()
+
+
+def fill_topic(topic: Any) -> None:
+    """Put records of others in the place of the anchors."""
+    topic.values[:] = [b"{}"]
+
+
+@pytest.mark.parametrize("remove", [delete_topic, fill_topic])
+def test_a_topic_without_its_anchors_is_named(bench: Bench, remove: Callable[[Any], None]) -> None:
+    """The step goes on, and says that this cluster's anchors were not compared."""
+    remove(bench.clusters["standby"].anchors)
+    procedure = bench.procedure()
+    procedure.anchors.refuse_contradicted_journal()
+    assert list(procedure.anchors.unread) == ["standby"]
+    assert "has no anchor of this journal that counts" in procedure.anchors.unread["standby"]
+
+
+def test_a_new_journal_misses_no_anchors(make_bench: Callable[..., Bench]) -> None:
+    """The first run of a pair of clusters creates the topics, and nothing is missing."""
+    made = make_bench()
+    procedure = made.procedure()
+    procedure.anchors.refuse_contradicted_journal()
+    assert procedure.anchors.unread == {}

@@ -584,6 +584,13 @@ def test_what_cannot_be_proven_is_noted() -> None:
     assert "__consumer_offsets" not in text
 
 
+def test_missing_keys_are_noted() -> None:
+    """A run whose journal or recorder signs nothing says so before the approval; a run with both keys says nothing."""
+    for missing, named in (({"unsigned_journal": True}, "`journal`"), ({"unsigned_samples": True}, "`recorder`")):
+        assert any("no public key under " + named in note for note in list_notes(seen(**missing)))
+    assert not any("no public key" in note for note in list_notes(seen()))
+
+
 def test_a_source_without_authorizer_is_noted() -> None:
     """Without an authorizer the plan says what that cannot prove."""
     assert any("no authorizer" in note for note in list_notes(source(rules=UNGUARDED)))
