@@ -265,7 +265,10 @@ class RecordReader:
                     raise self._unfinished(unfinished, complaint)
                 given_up |= dict.fromkeys(unfinished, "not reached in time")
                 return
-            messages: list[Consumed] = consumer.consume(_CONSUME, 0.1)  # type: ignore[assignment]
+            # A call for many messages would return only after its whole timeout, unless so many messages arrive.
+            messages: list[Consumed] = consumer.consume(1, 0.1)  # type: ignore[assignment]
+            if messages:
+                messages += consumer.consume(_CONSUME, 0.0)  # type: ignore[arg-type]
             for message in messages:
                 if error := message.error():
                     complaint = self._handle_error(message, error, unfinished, given_up) or complaint
