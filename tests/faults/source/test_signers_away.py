@@ -23,6 +23,7 @@ from tests.faults.support.stepping import ROOT, Run, product_environment
 
 #: Longer than the procedure waits for an answer with anchors, a cluster id and a written intent.
 FROZEN_SECONDS = 12.0
+NO_CLUSTER = "no cluster both showed its anchors of the journal and took new ones"
 
 
 @contextmanager
@@ -78,7 +79,7 @@ def test_the_journals_key_is_lost(fresh_lab: Callable[..., Path], tmp_path: Path
         status, said = verified(scene, run)
     unsigned = [text for text in evidence["warnings"] if "is not signed by the journal's key" in text]
     assert any(Step.APPROVE_DATA_LOSS in text and str(scene.lab.journal_key) in text for text in unsigned), unsigned
-    assert any("no cluster took the journal's anchors" in text for text in evidence["warnings"])
+    assert any(NO_CLUSTER in text for text in evidence["warnings"])
     assert missed(evidence, Step.ASSESS_DATA_LOSS) == []
     (note,) = missed(evidence, Step.OPEN_TARGET)
     assert "the anchor is not signed, and does not count" in note["unwritten"][TARGET]
@@ -120,7 +121,7 @@ def test_the_anchors_cluster_does_not_answer(fresh_lab: Callable[..., Path], tmp
             )  # fmt: skip
             admin.create_acls([entry])[entry].result(30)
 
-        scene.at |= {Step.ASSESS_DATA_LOSS: freeze, Step.COMMIT_OFFSETS: refuse}
+        scene.at |= {Step.ASSESS_DATA_LOSS: freeze, Step.COMMIT_GROUPS: refuse}
         run = scene.run()
         evidence = without_findings(scene, run)
         thawing.join()
@@ -128,6 +129,6 @@ def test_the_anchors_cluster_does_not_answer(fresh_lab: Callable[..., Path], tmp
     frozen, refused = missed(evidence, Step.ASSESS_DATA_LOSS), missed(evidence, Step.OPEN_TARGET)
     assert frozen and TARGET in frozen[0]["unread"], evidence["steps"]
     assert refused and TARGET in refused[0]["unread"] and TARGET in refused[0]["unwritten"], refused
-    (warning,) = [text for text in evidence["warnings"] if "no cluster took the journal's anchors" in text]
+    (warning,) = [text for text in evidence["warnings"] if NO_CLUSTER in text]
     assert Step.OPEN_TARGET in warning
     assert status == 0 and TARGET in said, said
