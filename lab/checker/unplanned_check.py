@@ -24,6 +24,7 @@ from lab.checker.client_behaviour import (
 from lab.checker.evidence_file import boundary_findings, lost_story_findings, offsets_by_partition
 from lab.checker.findings import CheckResult, Finding
 from lab.checker.loss_rows import LossRow, acknowledged_of, compare_stranded, loss_rows, unlisted_records, wrongly_lost
+from lab.checker.objective_claims import objective_findings
 from lab.checker.positions import out_of_order
 from lab.checker.readers import INTERNAL_GROUPS, Place
 from lab.checker.records import Held, aborted_visible, count_repeats, foreign_records, offset_contents, stale_keys
@@ -329,14 +330,12 @@ class UnplannedCheck:
         self.verdict.add(findings, **figures, new_records_consumed=sum(offset < end for offset, _ in new))
 
     def _check_evidence(self) -> None:
-        trip = self.trip
-        self.verdict.add(
-            lost_story_findings(trip.evidence, trip.source, trip.target, trip.starter, trip.approver, trip.folder)
-        )
+        trip, told = self.trip, self.trip.evidence
+        self.verdict.add(lost_story_findings(told, trip.source, trip.target, trip.starter, trip.approver, trip.folder))
         if self.seen.positions_path is not None and self.seen.positions_path.is_file():
-            self.verdict.add(agreement_findings(trip.evidence, self.seen.rows, self.seen.positions_path))
-        self.verdict.add(unlisted_loss(trip.evidence))
-        self.verdict.add(beyond_approved(trip.evidence, self._most_again) + self._approved_beyond_interval())
+            self.verdict.add(agreement_findings(told, self.seen.rows, self.seen.positions_path))
+        self.verdict.add(unlisted_loss(told) + objective_findings(told))
+        self.verdict.add(beyond_approved(told, self._most_again) + self._approved_beyond_interval())
         self._check_boundary()
 
     def _check_boundary(self) -> None:

@@ -13,6 +13,8 @@ from lab.environment.signing_keys import public_key_of
 from lab.environment.state import ALIASES, Lab, write_private
 from lab.install.jars import jars_folder
 
+#: Objectives of both flows, so that every run shows how it compares with them.
+OBJECTIVES = {"rto_seconds": 300, "rpo_seconds": 60, "tier": "1", "basis": "lab"}
 NAMING = {"identity": {"policy": "identity"}, "default": {"policy": "default", "separator": "."}}
 
 
@@ -71,6 +73,7 @@ def _flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
         "target": target,
         "connect": f"connect_{target}",
         "connectors": {kind: connector_name(source, target, kind) for kind in KINDS},
+        "objectives": dict(OBJECTIVES),
     }
 
 
@@ -86,4 +89,5 @@ def _dedicated_flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
         "connectors": {kind: name.rpartition(".")[2] for kind, name in KINDS.items()},
         "isolation": lab.load().isolation,
         "mirror_maker": all_settings(lab),
+        "objectives": dict(OBJECTIVES),
     }

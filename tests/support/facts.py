@@ -53,6 +53,7 @@ def open_run(procedure: Run, bound: bool = True) -> None:
         triggered_at=procedure.now(),
         request=request.model_dump(mode="json"),
         binding=bind_run(procedure) if bound else None,
+        objectives=procedure.topology.objectives_of(request.source, request.target) if bound else None,
     )
     for fact in (opened, LeaseTaken(epoch=epoch, pair=procedure.pair)):
         procedure.journal.append(procedure.id, Step.OPEN_PROCEDURE, fact.kind, epoch, fact.payload())

@@ -7,6 +7,7 @@ from typing import Any
 
 from lab.checker import evidence_file
 from lab.checker.findings import Finding
+from lab.checker.objective_claims import objective_findings
 from lab.checker.round_trip.base import TripChecks
 from lab.checker.round_trip.observed import FAILBACK
 
@@ -15,6 +16,9 @@ class StoryChecks(TripChecks):
     """Checks that the evidence document is complete and consistent, and agrees with the clusters."""
 
     def _evidence_findings(self) -> list[Finding]:
+        return self._document_findings() + objective_findings(self.trip.evidence)
+
+    def _document_findings(self) -> list[Finding]:
         trip = self.trip
         if trip.lost:
             return evidence_file.lost_story_findings(

@@ -7,7 +7,7 @@ only names these connections.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -27,6 +27,7 @@ from kafka_dr.config.fields import (
     Setting,
     matching_text,
 )
+from kafka_dr.config.objectives import Objectives
 from kafka_dr.config.run_limits import Approvers, ParamLimits
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.patterns import PatternList, pattern_list, pattern_problem
@@ -119,6 +120,7 @@ class Flow(Model):
         mirror_maker: settings of the flow, by MirrorMaker 2's names. With a Connect worker: settings from the worker's
             properties, such as converters, which Connect's REST API does not report. In dedicated mode: all settings of
             the flow. While the worker does not answer, they are read instead of the connectors' configuration.
+        objectives: recovery objectives of a move from source to target, and how often it is rehearsed.
     """
 
     source: Alias
@@ -128,6 +130,7 @@ class Flow(Model):
     connectors: Connectors
     isolation: Isolation = "read_uncommitted"
     mirror_maker: dict[str, Setting] = Field(default_factory=dict)
+    objectives: Objectives = Objectives()
 
     @model_validator(mode="after")
     def _has_one_handle(self) -> Flow:
@@ -357,6 +360,11 @@ class Topology(Model):
                 "swap source and target, or add the flow to the topology",
             )
         return flow
+
+    def objectives_of(self, source: str, target: str) -> dict[str, Any] | None:
+        """Return the objectives of the flow from source to target as plain data; None if none are stated."""
+        flow = self.find_flow(source, target)
+        return flow.objectives.stated if flow else None
 
     def pair_key(self, one: str, other: str) -> str:
         """Return the key of a pair of clusters in the journal's leases: both aliases, sorted, joined by `+`.

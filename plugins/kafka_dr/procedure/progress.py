@@ -74,6 +74,12 @@ class Progress:
         return None if opened is None or opened.cool_down is None else vars(opened.cool_down)
 
     @property
+    def objectives(self) -> dict[str, Any] | None:
+        """Return the objectives of the run's flow as the run began; None if the topology stated none."""
+        opened = self.opened
+        return None if opened is None or opened.objectives is None else dict(opened.objectives)
+
+    @property
     def continues(self) -> str | None:
         """Return the id of the planned procedure that this run continues; None if it continues no procedure.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from kafka_dr.domain.evidence.achieved import achieved_of
 
 from lab.checker import evidence_file as told
 from lab.checker.findings import CheckResult
@@ -61,7 +62,7 @@ def position_row(group: str, place: Place, position: int, there: str, at: int | 
 def evidence_of(
     trip: tuple[str, str, str], plan: Any, steps: Mapping[str, Mapping[str, Any]], **fields: Any
 ) -> dict[str, Any]:
-    """Return evidence of a completed procedure, source and target, not sealed yet."""
+    """Return evidence of a completed procedure, source and target, not sealed yet; what it achieved, by the product."""
     dag_id, source, target = trip
     told_of_steps = [
         {"id": step, "state": "done", "started_at": MOMENT, "ended_at": MOMENT, "figures": figures}
@@ -70,7 +71,14 @@ def evidence_of(
     whole = {"procedure_id": f"{dag_id}-1", "dag_id": dag_id, "source": source, "target": target, "reason": "test"}
     whole |= {"outcome": "completed", "plan": plan, "plan_digest": sealed(plan), "steps": told_of_steps}
     whole |= {"repeats": {}, "positions": "positions.parquet", "stranded": None, "previous_digest": None}
-    return whole | {"seconds": {"own": 1.0, "drain": 0, "people": 1}} | fields
+    whole |= {"closed_at": MOMENT, "problems": [], "warnings": [], "objectives": None}
+    seconds = {"own": 1.0, "drain": 0, "people": 1, "whole": 2.0}
+    return with_achieved(whole | {"seconds": seconds | {"downtime": 2.0 * (dag_id == UNPLANNED)}} | fields)
+
+
+def with_achieved(evidence: dict[str, Any]) -> dict[str, Any]:
+    """Return evidence with what the product says that it achieved."""
+    return evidence | {"achieved": achieved_of(evidence)}
 
 
 def loss_row(
@@ -364,6 +372,7 @@ class Story:
         """Change the evidence, and seal it anew."""
         evidence = {**self.trip.evidence, **fields}
         del evidence["digest"]
+        evidence = evidence if "achieved" in fields else with_achieved(evidence)
         self.trip.evidence = evidence | {"digest": sealed(evidence)}
 
     def passes(self) -> CheckResult:

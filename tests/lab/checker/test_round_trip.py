@@ -376,7 +376,8 @@ def ends(story: Story, which: str, topic: str, offset: int) -> None:
 
 def tell_loss(story: Story) -> None:
     """Let the evidence tell a loss as if clients were returning to a log that retention had cut."""
-    loss = {"topic": "orders", "partition": 0, "records": 1, "reason": "below the target's log start"}
+    loss = {"topic": "orders", "partition": 0, "from_offset": 0, "certain_to": 1, "possible_to": 1}
+    loss |= {"records": 1, "reason": "below the target's log start"}
     story.amend(loss=[loss])
     story.clusters["standby"].log_starts[AT] = 1
 

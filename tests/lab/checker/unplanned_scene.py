@@ -23,7 +23,16 @@ from lab.checker.translation_file import translation_digest
 from lab.checker.unplanned_check import UnplannedCheck
 from lab.checker.unplanned_observed import UnplannedObserved
 from lab.workload.ground_truth import Acknowledgement, TruthRecord
-from tests.lab.checker.round_trips import ALIASES, MOMENT, Cluster, digest, evidence_of, position_row, sealed
+from tests.lab.checker.round_trips import (
+    ALIASES,
+    MOMENT,
+    Cluster,
+    digest,
+    evidence_of,
+    position_row,
+    sealed,
+    with_achieved,
+)
 from tests.lab.checker.round_trips import loss_row as row
 
 AT = ("orders", 0)
@@ -142,6 +151,7 @@ class Scene:
             rereads={"bound": bound, "mirror_maker": max(known, default=None)},
         )
         self.change(evidence)
+        evidence = with_achieved(evidence)
         evidence["digest"] = sealed(evidence)
         self.spoil(evidence)
         return json.loads(json.dumps(evidence))

@@ -36,7 +36,9 @@ _INVENTORY = (
     "groups_ahead",
     "positions_ahead",
 )
-_LOSS = ["topic", "partition", "from_offset", "certain_to", "possible_to", "written_since", "records", "evidence"]
+_PARTITION = ["topic", "partition"]
+_OFFSETS = ["from_offset", "certain_to", "possible_to"]
+_LOSS = [*_PARTITION, *_OFFSETS, "written_since", "written_before", "records", "evidence"]
 
 
 def plan_of(
@@ -82,15 +84,31 @@ def plan_of(
             "fence": expected_fence_method(procedure),
         },
         inventory={"digest": summary["digest"], **{name: summary[name] for name in _INVENTORY}},
-        loss=tuple(json.loads(loss[_LOSS].to_json(orient="records"))),
+        loss=tuple(json.loads(with_written_before(loss, recorded.floors)[_LOSS].to_json(orient="records"))),
         unproven=last_known.missing,
         continues=continues,
         gone=last_known.gone,
         seen=asdict(last_seen),
         cool_down=procedure.progress.cool_down,
         terms=terms_of(procedure),
+        objectives=procedure.progress.objectives,
         warnings=(UNSIGNED_SAMPLES,) if recorded.last_at is not None and not recorded.signed else (),
     )
+
+
+def with_written_before(loss: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
+    """Return the lost records with `written_before`: the oldest lost record was written before this sample had ended.
+
+    It is the oldest sample after `written_since` whose log end lies above `from_offset`; null without such a sample,
+    or without `written_since`. In milliseconds since 1970.
+
+    Args:
+        floors: the flight recorder's samples: topic, partition, source_end, sampled_at.
+    """
+    samples = loss[[*_PARTITION, "from_offset", "written_since"]].merge(floors, on=_PARTITION)
+    shows = (samples["sampled_at"] > samples["written_since"]) & (samples["source_end"] > samples["from_offset"])
+    oldest = samples[shows.fillna(False)].groupby(_PARTITION)["sampled_at"].min().astype("Int64")
+    return loss.merge(oldest.rename("written_before").reset_index(), on=_PARTITION, how="left")
 
 
 def with_rereads(

@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.evidence.warnings import approved_through, warnings_of
+from kafka_dr.domain.evidence.achieved import achieved_of, downtime_of
+from kafka_dr.domain.evidence.warnings import approved_through, breach_warnings, warnings_of
 from kafka_dr.domain.fencing.guarded_move import contested_text
 from kafka_dr.domain.loss.loss import loss_of
 from kafka_dr.domain.runbook_pages import page_of_failure
@@ -245,7 +246,21 @@ def evidence_of(
         "closed_at": closed_at,
         "previous_digest": previous_digest,
     }
+    evidence = _with_objectives(evidence, opened.objectives if opened else None)
     return {**evidence, "digest": digest_of(evidence)}
+
+
+def _with_objectives(evidence: Mapping[str, Any], objectives: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the evidence with the clients' downtime, the objectives, what was achieved, and warnings of breaches."""
+    downtime = downtime_of(evidence)
+    told = {
+        **evidence,
+        "seconds": {**evidence["seconds"], "downtime": downtime.seconds.least if downtime else None},
+        "objectives": None if objectives is None else dict(objectives),
+    }
+    achieved = achieved_of(told)
+    warnings = [*evidence["warnings"], *breach_warnings(told["objectives"], achieved)]
+    return {**told, "achieved": achieved, "warnings": warnings}
 
 
 def _provenance(lines: Sequence[Line], opened: ProcedureOpened | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from kafka_dr.domain.evidence.timeline import TimeLine, client_downtime, time_li
 from kafka_dr.domain.evidence.whereabouts import client_whereabouts, placement_sentence
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss.loss_page import what_was_listed
+from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Verdict, objective_text
 from kafka_dr.domain.offsets.restore_plan import restore_sentences, restore_to_do
 from kafka_dr.domain.plain_text import Shown, count_of, figure_lines, first_of, format_moment, shorten_text, time_of_day
 from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
@@ -66,6 +67,21 @@ class TimePart:
 
 
 @dataclass(frozen=True)
+class ObjectiveSummary:
+    """An objective beside what was achieved.
+
+    Attributes:
+        verdict: met, breached, possible breach, or unknown.
+        kind: the colour of the verdict: good, bad or people (unknown).
+    """
+
+    objective: str
+    achieved: str
+    verdict: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class EvidenceSummary:
     """Everything that the evidence page shows.
 
@@ -79,6 +95,8 @@ class EvidenceSummary:
             seconds); None if fence_producers never fenced clients.
         fence: how the source is fenced, and when the fence was proven.
         split: the run's seconds: working, draining, waiting for people.
+        objectives: the stated objectives beside what was achieved; None in evidence of versions without objectives.
+        objectives_from: tier of the flow, and where its objectives come from; empty if neither is stated.
         rereads: two bars: the most records that a group may read again on one partition, first with Switchback's
             positions, then with MirrorMaker 2's checkpoints.
         no_checkpoint: number of positions without a checkpoint of MirrorMaker 2.
@@ -95,6 +113,8 @@ class EvidenceSummary:
     still: dict[str, Any] | None
     fence: str
     split: list[TimePart]
+    objectives: list[ObjectiveSummary] | None
+    objectives_from: str
     classes: list[TimePart]
     rereads: list[TimePart]
     rereads_of_groups: list[dict[str, Any]]
@@ -128,6 +148,8 @@ def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
         still=_downtime(evidence, plan),
         fence=_fence(evidence),
         split=_split(evidence["seconds"]),
+        objectives=_objectives(evidence) if "objectives" in evidence else None,
+        objectives_from=_objectives_from(evidence.get("objectives") or {}),
         classes=_classes(evidence["classes"]),
         rereads=_rereads(evidence["rereads"]),
         rereads_of_groups=_rereads_of_groups(figures.get(Step.TRANSLATE_OFFSETS, {}).get("rereads_by_group", [])),
@@ -239,6 +261,26 @@ def _split(seconds: Mapping[str, float]) -> list[TimePart]:
         TimePart(meaning, seconds[name], round(100 * max(0.0, seconds[name]) / whole, 2), kind)
         for name, kind, meaning in parts
     ]
+
+
+def _objectives(e: Evidence) -> list[ObjectiveSummary]:
+    verdicts = (e["achieved"] or {}).get("verdicts", {})
+    return [
+        _objective(objective_text(name, e["objectives"][name]), one["verdict"], one["reason"])
+        for name, one in verdicts.items()
+    ]
+
+
+def _objective(objective: str, verdict: str, reason: str) -> ObjectiveSummary:
+    achieved = reason.removeprefix(POSSIBLE_BREACH)
+    word = verdict if achieved == reason else POSSIBLE_BREACH.rstrip(": ")
+    kind = {Verdict.MET: "good", Verdict.BREACHED: "bad"}.get(Verdict(verdict), "people")
+    return ObjectiveSummary(objective, achieved, word, kind)
+
+
+def _objectives_from(objectives: Mapping[str, Any]) -> str:
+    named = {"Tier": objectives.get("tier"), "Basis": objectives.get("basis")}
+    return " ".join(f"{name}: {text}." for name, text in named.items() if text)
 
 
 def _classes(classes: Mapping[str, int]) -> list[TimePart]:

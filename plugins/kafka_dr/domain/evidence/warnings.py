@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kafka_dr.domain.loss.loss_plan import UNSIGNED_SAMPLES
+from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Verdict, objective_text
 from kafka_dr.procedure.entries import (
     AnchorsMissed,
     ApprovalGiven,
@@ -46,6 +48,23 @@ def warnings_of(lines: Sequence[Line], target: str) -> list[str]:
     inventory = newest_fact(lines, DataLossAssessed)
     unsigned = [UNSIGNED_SAMPLES] if inventory and inventory.rests_on_unsigned_samples else []
     return [*_approval_warning(lines, target), *unsigned, *_signature_warning(lines), *_anchor_warning(lines)]
+
+
+def breach_warnings(objectives: Mapping[str, Any] | None, achieved: Mapping[str, Any] | None) -> list[str]:
+    """Return a sentence for each objective that a run broke, or may have broken.
+
+    Args:
+        objectives: of the flow; None if the topology states none.
+        achieved: as of `achieved_of`; None for a procedure that moves no client.
+    """
+    stated, verdicts = objectives or {}, (achieved or {}).get("verdicts", {})
+    return [
+        f"Objective {objective_text(name, stated[name])} breached: {one['reason']}."
+        if one["verdict"] == Verdict.BREACHED
+        else f"Objective {objective_text(name, stated[name])}: {one['reason']}."
+        for name, one in verdicts.items()
+        if one["verdict"] == Verdict.BREACHED or one["reason"].startswith(POSSIBLE_BREACH)
+    ]
 
 
 def _approval_warning(lines: Sequence[Line], target: str) -> list[str]:

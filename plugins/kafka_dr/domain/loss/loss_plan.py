@@ -82,6 +82,7 @@ class LossPlan:
             cool-down, and the starter's reason; None if no cool-down was running.
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
         warnings: why figures of this plan may be wrong, as sentences.
+        objectives: of the flow from source to target, as the topology states them; None if it states none.
     """
 
     procedure_id: str
@@ -108,6 +109,7 @@ class LossPlan:
     denials: tuple[str, ...] = ()
     terms: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    objectives: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.objectives.forecast import move_forecast
 from kafka_dr.domain.plain_text import format_moment, table_cell
 from kafka_dr.domain.readiness.terms import terms_markdown
 from kafka_dr.vocabulary import TranslationClass
@@ -96,6 +97,7 @@ class FailoverPlan:
         copies: source topic that MirrorMaker 2 mirrored from the target under a prefixed name, such as `dr.orders` ->
             the topic on the target from which it was mirrored, such as `orders`; groups read this topic after the move.
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
+        objectives: of the flow from source to target, as the topology states them; None if it states none.
     """
 
     procedure_id: str
@@ -123,6 +125,7 @@ class FailoverPlan:
     opening_adds: tuple[str, ...] = ()
     denials: tuple[str, ...] = ()
     terms: Mapping[str, Any] = field(default_factory=dict)
+    objectives: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
@@ -156,6 +159,7 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
                 else ". How long that takes is unknown, because no replication rate could be measured."
             ),
             "",
+            *move_forecast(plan),
             _expectation(plan["groups"]),
             "",
             (

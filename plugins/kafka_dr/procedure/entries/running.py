@@ -29,6 +29,8 @@ class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
         request: the run's params.
         continues: the planned run that this run continues.
         binding: None in entries of versions that bound no run.
+        objectives: of the flow from source to target, as the topology states them; None if it states none, and in
+            entries of versions that recorded none.
     """
 
     dag_id: str
@@ -41,6 +43,7 @@ class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
     continues: ContinuedRun | None = None
     cool_down: SkippedCoolDown | None = None
     binding: OrAbsent[Binding] = None
+    objectives: OrAbsent[Figures] = None
 
     @property
     def deadlines(self) -> Mapping[str, float]:

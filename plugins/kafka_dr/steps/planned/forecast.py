@@ -85,6 +85,7 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         cool_down=procedure.progress.cool_down,
         copies=dict(observed.copies),
         terms=terms_of(procedure),
+        objectives=procedure.progress.objectives,
     )
 
 

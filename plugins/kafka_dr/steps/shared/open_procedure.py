@@ -102,4 +102,5 @@ def _opening_entry(procedure: Run, context: Any, binding: Binding) -> ProcedureO
         cool_down=_skipped_cool_down(procedure),
         request=request.model_dump(mode="json"),
         binding=binding,
+        objectives=procedure.topology.objectives_of(request.source, request.target),
     )

@@ -69,6 +69,8 @@ def evidence(outcome: str, text: str = "maintenance", **changes: Any) -> dict[st
         "positions": text,
         "stranded": None,
         "seconds": {"own": 1.0, "drain": 2.0, "people": 3.0, "whole": 6.0},
+        "objectives": {"rto_seconds": 60.0, "tier": text, "basis": text},
+        "achieved": {"verdicts": {"rto_seconds": {"verdict": "breached", "reason": text}}},
         "problems": [text],
         "closed_at": LATER,
         "previous_digest": DIGEST,
@@ -506,3 +508,33 @@ def test_of_a_source_that_was_given_up_the_page_says_how_it_is_fenced_and_what_w
     )
     assert "When the loss was assessed: east was not read: bytes, timestamps" in tags(unread).text
     assert "When the loss was assessed" not in evidence_page(evidence("completed"))
+
+
+def objectives_section(**changes: Any) -> str:
+    """The text of the section on objectives; empty if the page has none."""
+    whole = evidence("completed", source="east", target="west", **changes)
+    text = tags(evidence_page({name: value for name, value in whole.items() if value != "absent"})).text
+    return " ".join(text.partition("Objectives")[2].partition("Approvals")[0].split())
+
+
+def test_each_objective_stands_beside_what_was_achieved() -> None:
+    """Met, breached, possibly breached and unknown are four different words; tier and basis follow."""
+    reasons = {"rto_seconds": ("met", "41 s"), "rpo_seconds": ("unknown", "possible breach: at most 90 s")}
+    reasons |= {"rpo_records": ("breached", "9 records")}
+    achieved = {"verdicts": {name: {"verdict": v, "reason": r} for name, (v, r) in reasons.items()}}
+    stated = {"rto_seconds": 60.0, "rpo_seconds": 30.0, "rpo_records": 5, "tier": "gold", "basis": "BIA-7"}
+    text = objectives_section(objectives=stated, achieved=achieved)
+    for said in ("RTO 60 smet41 s", "RPO 30 spossible breachat most 90 s", "RPO 5 recordsbreached9 records"):
+        assert said in text
+    assert text.endswith("Tier: gold. Basis: BIA-7.")
+    unknown = {"verdicts": {"rto_seconds": {"verdict": "unknown", "reason": "the run did not complete (failed)"}}}
+    assert "RTO 60 sunknownthe run did not complete" in objectives_section(objectives=stated, achieved=unknown)
+
+
+def test_a_page_without_objectives_says_so_and_an_earlier_versions_page_stays_as_it_was() -> None:
+    """None stated, none that applies, and a version that knew none are told apart."""
+    none = objectives_section(objectives=None, achieved={"verdicts": {}})
+    assert "No RTO and no RPO of east" in none and "is recorded for this run" in none
+    restored = objectives_section(objectives={"rto_seconds": 60.0}, achieved=None)
+    assert "moves no client, so that no objective applies" in restored
+    assert objectives_section(objectives="absent", achieved="absent") == ""

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from kafka_dr.config.settings import check_topology, load_topology
 from kafka_dr.errors import BadInput
+from kafka_dr.procedure.binding import topology_digest
 
 LAB = """\
 clusters:
@@ -408,3 +409,52 @@ def test_thousands_of_groups_and_many_clusters(tmp_path: Path) -> None:
     data["groups"] = [{"pattern": f"group-{n}-.*", "policy": "fail"} for n in range(300)]
     topology = load_topology(write(tmp_path, yaml.safe_dump(data)))
     assert {topology.policy_of(f"group-{n % 310}-x") for n in range(10_000)} == {"fail", "earliest"}
+
+
+STATED = {"rto_seconds": 300, "rpo_seconds": 0, "rpo_records": 0, "tier": 1, "basis": "BIA 2026-7"}
+
+
+def test_a_flow_states_its_objectives() -> None:
+    """What is stated is kept as plain data, with the defaults of the rest; a tier may be a number in the file."""
+    topology = check_topology(changed(lambda data: data["flows"][0].update(objectives=STATED)), "t")
+    assert topology.objectives_of("primary", "standby") == STATED | {
+        "rto_seconds": 300.0,
+        "rpo_seconds": 0.0,
+        "tier": "1",
+        "drill_days": 92,
+        "notice_hours": 24,
+        "retest_days": 30,
+    }
+    assert topology.objectives_of("standby", "primary") is topology.objectives_of("x", "y") is None
+
+
+@pytest.mark.parametrize("stated", [{}, {"drill_days": 92, "notice_hours": 24, "retest_days": 30}])
+def test_objectives_that_state_nothing_change_no_digest(stated: dict[str, Any]) -> None:
+    """A run that an earlier version began goes on; an objective that is stated is another topology."""
+    digests = [
+        topology_digest(check_topology(changed(lambda data, one=one: data["flows"][0].update(one)), "t"))
+        for one in ({}, {"objectives": stated}, {"objectives": {"tier": "1"}})
+    ]
+    assert digests[0] == digests[1] == "f7614967afdbe8b25340959446a510eb9a8edbfeeb38e55f81e7328f894b9a10"
+    assert digests[2] != digests[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rto_seconds": 0},
+        {"rto_seconds": "300"},
+        {"rto_seconds": float("inf")},
+        {"rpo_seconds": -1},
+        {"rpo_records": 1.5},
+        {"tier": " "},
+        {"basis": "a\nb"},
+        {"drill_days": 0},
+        {"notice_hours": -1},
+        {"rto": 300},
+    ],
+)
+def test_an_objective_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    """Each is named with its place in the file."""
+    (problem,) = problems_of(changed(lambda data: data["flows"][0].update(objectives=wrong)))
+    assert problem.startswith(f"flows[0].objectives.{next(iter(wrong))}"), problem

@@ -263,7 +263,7 @@ def test_times_in_other_zones_are_compared_as_moments() -> None:
 
 def test_a_run_without_steps_has_a_time_of_zero() -> None:
     """Nothing began, nothing took time."""
-    assert evidence([])["seconds"] == {"own": 0.0, "drain": 0.0, "people": 0.0, "whole": 0.0}
+    assert evidence([])["seconds"] == {"own": 0.0, "drain": 0.0, "people": 0.0, "whole": 0.0, "downtime": None}
 
 
 def test_all_fields_of_the_contract_are_there_even_for_a_refused_run() -> None:

@@ -105,6 +105,9 @@ def test_what_was_recorded_and_what_the_target_has_make_the_plan(
     figures = assess(bench)
     plan = figures["plan"]
     assert row(figures) == (80, 100, None) and all(type(n) is int for n in row(figures)[:2])
+    # The first sample ended at 50, the second at 100: the record at 80 was written between the two.
+    (lost,) = plan["loss"]
+    assert (at - lost["written_since"], lost["written_before"]) == (10_000, at)
     assert plan["topics"] == [["orders", remote(policy), 1, "id-orders"]]
     assert ["no program puts" in note for note in plan["unproven"]] == [True]
     groups = {g["group"]: (g["ahead"], g["active"], g["position_at"]) for g in plan["groups"]}

@@ -1,0 +1,1 @@
+"""Recovery objectives of a flow: what a run achieved, or will achieve, beside them."""
