@@ -27,6 +27,7 @@ from kafka_dr.config.fields import (
     Setting,
     matching_text,
 )
+from kafka_dr.config.readiness import ReadinessLimits
 from kafka_dr.config.run_limits import Approvers, ParamLimits
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.patterns import PatternList, pattern_list, pattern_problem
@@ -119,6 +120,7 @@ class Flow(Model):
         mirror_maker: settings of the flow, by MirrorMaker 2's names. With a Connect worker: settings from the worker's
             properties, such as converters, which Connect's REST API does not report. In dedicated mode: all settings of
             the flow. While the worker does not answer, they are read instead of the connectors' configuration.
+        readiness: limits beyond which readiness_check says that the flow is not ready.
     """
 
     source: Alias
@@ -128,6 +130,7 @@ class Flow(Model):
     connectors: Connectors
     isolation: Isolation = "read_uncommitted"
     mirror_maker: dict[str, Setting] = Field(default_factory=dict)
+    readiness: ReadinessLimits = ReadinessLimits()
 
     @model_validator(mode="after")
     def _has_one_handle(self) -> Flow:
