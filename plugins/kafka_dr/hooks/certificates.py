@@ -37,7 +37,7 @@ def read_pem(path: str, name: str) -> bytes:
 
 
 def end_of_server(address: str, seconds: float = _SECONDS) -> float | None:
-    """Return the end of the certificate that a TLS server shows, in seconds since 1970; None if it shows none in time.
+    """Return when the certificate that a TLS server shows ends, in seconds since 1970; None if none is shown.
 
     The certificate is only read and not verified, because an ended one is what is looked for.
 

@@ -118,7 +118,8 @@ def _lag(partition: TopicPartition, log: SourceLog, tail: Tail | None, read: _Re
     like = copy or (read.records[0] if read.records else None)
     seen = [SeenRecord(r.offset, _digest(r, like or r), r.timestamp, _size(r)) for r in read.records]
     newest = None if tail is None or tail.end == 0 else _digest(copy, copy) if copy else _NO_RECORD
-    return lag_of_partition(partition, log, newest, seen, read.to)
+    dated = copy is not None and not copy.log_append_time
+    return lag_of_partition(partition, log, newest, seen, read.to, dated)
 
 
 def _size(record: Record) -> int:

@@ -63,21 +63,29 @@ class PartitionLag:
 
 
 def lag_of_partition(
-    partition: TopicPartition, log: SourceLog, newest_copy: str | None, read: Sequence[SeenRecord], read_to: int
+    partition: TopicPartition,
+    log: SourceLog,
+    newest_copy: str | None,
+    read: Sequence[SeenRecord],
+    read_to: int,
+    dated: bool = False,
 ) -> PartitionLag:
     """Return the lag of a partition.
 
     Args:
-        newest_copy: digest of the target's newest record; None if the target has no record.
+        newest_copy: digest of the target's newest record; None if the target never had a record.
         read: source records that were read, by offset.
         read_to: offset up to which the source was read.
+        dated: whether digests cover timestamps, so that no equal record is expected above `read_to`.
     """
     same = [record.offset for record in read if record.content == newest_copy]
     # Equal records cannot be told apart: the first may be the copied one, or the last.
     first, last = (same[0], same[-1]) if same else (log.begin - 1, log.begin - 1)
     above = [record for record in read if record.offset > first]
-    certain = sum(1 for record in read if last < record.offset < log.end) if same or newest_copy is None else 0
-    at_most = len(above) if read_to >= log.end_after else max(0, log.end_after - first - 1)
+    complete = read_to >= log.end_after
+    is_known = newest_copy is None or (bool(same) and (complete or dated))
+    certain = sum(1 for record in read if last < record.offset < log.end) if is_known else 0
+    at_most = len(above) if complete else max(0, log.end_after - first - 1)
     mean = sum(record.size for record in above) / len(above) if above else None
     return PartitionLag(
         partition=partition,

@@ -1,4 +1,4 @@
-"""Findings from signs of life and from limits: heartbeats, internal topics, recorder, watcher, lag, certificates."""
+"""Findings from signs of life and limits: heartbeats, internal topics, recorder, watcher, lag, certificates."""
 
 from __future__ import annotations
 
