@@ -242,7 +242,7 @@ class FlowCheck:
         try:
             return read()
         except SwitchbackError as error:
-            self._findings.append(Finding("cannot_read", Severity.UNKNOWN, about, str(error)))
+            self._findings.append(Finding("cannot_read", Severity.UNKNOWN, about, f"{about}: {error}"))
             return None
 
     def _answer(self, about: str, answer: Future[T] | None) -> T | None:
