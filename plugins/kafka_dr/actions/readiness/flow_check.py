@@ -29,8 +29,9 @@ from kafka_dr.actions.readiness.signs import (
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.config.topology import Flow
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.drills import drill_findings
-from kafka_dr.domain.readiness.lag import FlowLag
+from kafka_dr.domain.readiness.lag import FlowLag, missing_copies
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.readiness import find_blockers
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movement_before
@@ -174,6 +175,7 @@ class FlowCheck:
         self._judge_lag(lag)
         if observation is not None:
             self._findings += findings_of(find_blockers(observation))
+            self._judge_copies(observation)
             self._judge_movements(observation, signs)
         today = self._answer("fingerprint", fingerprint)
         self._findings += drill_findings(newest_drill(procedure), today, drill_days(procedure.flow), self._now)
@@ -218,6 +220,12 @@ class FlowCheck:
             why = "no record of a lagging partition could be read"
             self._figures.append(Figure("record_age", lag.seconds, at, why))
             self._findings += lag_findings(lag, self._limits)
+
+    def _judge_copies(self, observation: Observation) -> None:
+        ends = observation.last
+        if missing := missing_copies(ends.source_ends, ends.target_ends, observation.flow.replicated):
+            text = f"the target's logs are empty, although Connect counts records as copied: {first_few(missing)}"
+            self._findings.append(Finding("copies_missing", Severity.FAILED, "", text))
 
     def _judge_movements(self, observation: Observation, signs: Mapping[str, Future[Any]]) -> None:
         """Compare the sums of log ends and positions with those of the check before."""

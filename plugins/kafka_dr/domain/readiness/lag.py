@@ -155,6 +155,22 @@ def in_flow(lags: Iterable[PartitionLag], partitions: int, at: float) -> FlowLag
     return FlowLag(tuple(lag for lag in lags if lag.records), partitions, at)
 
 
+def missing_copies(
+    source: Mapping[TopicPartition, int],
+    target: Mapping[TopicPartition, int],
+    copied: Mapping[TopicPartition, int | None],
+) -> list[TopicPartition]:
+    """Return the partitions whose records Connect counts as copied, although the target's log never had a record.
+
+    The target's topic was deleted, and MirrorMaker 2 created it again; it copies only newer records into it.
+
+    Args:
+        source, target: log ends by source partition.
+        copied: last replicated offset, by Connect; None without one.
+    """
+    return sorted(tp for tp, end in source.items() if end and target.get(tp) == 0 and copied.get(tp) is not None)
+
+
 def suspects(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],

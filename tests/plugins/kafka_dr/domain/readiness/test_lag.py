@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.readiness.lag import SeenRecord, SourceLog, in_flow, lag_of_partition, suspects
+from kafka_dr.domain.readiness.lag import SeenRecord, SourceLog, in_flow, lag_of_partition, missing_copies, suspects
 
 T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -87,3 +87,9 @@ def test_only_partitions_that_connect_does_not_prove_copied_are_read() -> None:
     assert suspects(starts, ends, {T0: 8, T1: 3}) == {}
     assert suspects(starts, ends, {T0: 2, T1: 2}) == {T0: 5, T1: 3}
     assert suspects(starts, ends, {T0: None}) == {T0: 5, T1: 0}
+
+
+def test_an_emptied_copy_is_named() -> None:
+    """Connect counts its records as copied; a partition without records, or one never copied, is none."""
+    assert missing_copies({T0: 9, T1: 4}, {T0: 0, T1: 4}, {T0: 8, T1: 3}) == [T0]
+    assert missing_copies({T0: 0, T1: 4}, {T0: 0, T1: 0}, {T0: 8, T1: None}) == []
