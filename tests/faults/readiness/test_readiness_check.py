@@ -87,6 +87,11 @@ class Site:
         answer.raise_for_status()
         return answer
 
+    def stands(self) -> bool:
+        """Whether the source connector is STOPPED without tasks."""
+        status = self.connector("GET", "status").json()
+        return status["connector"]["state"] == "STOPPED" and not status["tasks"]
+
     def mended(self, *ids: str) -> dict[str, Any]:
         """Check until none of these findings is left."""
         return dict(until(lambda: self._without(ids), f"{ids} to be mended", MENDED_SECONDS, pause=1.0))
@@ -136,6 +141,7 @@ def the_flow_stands(site: Site) -> None:
     site.mended("record_age")
     until(lambda: site.check()["lag"]["records"] == 0, "the target to have all", MENDED_SECONDS)
     site.connector("PUT", "stop")
+    until(site.stands, "the connector to stand")
     site.write(BUSY, WRITTEN)
     admin = admin_client(site.lab, TARGET)
     (deleted,) = admin.delete_topics([IDLE]).values()

@@ -48,7 +48,7 @@ from kafka_dr.domain.readiness.signs import (
     watcher_findings,
 )
 from kafka_dr.domain.readiness.state import Figure, Finding, Severity, findings_of, unknown_figures
-from kafka_dr.errors import Refusal, SwitchbackError
+from kafka_dr.errors import SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.private_files import private_folder
 from kafka_dr.hooks.whole_file import write_whole
 from kafka_dr.procedure.entries import DrillJudged, facts_in
@@ -209,7 +209,9 @@ class FlowCheck:
         ):
             try:
                 check()
-            except Refusal as error:
+            except SystemUnavailable as error:
+                self._findings.append(Finding(name, Severity.UNKNOWN, "", str(error)))
+            except SwitchbackError as error:
                 self._findings.append(Finding(name, Severity.FAILED, "", str(error)))
 
     def _judge_lag(self, lag: FlowLag | None) -> None:

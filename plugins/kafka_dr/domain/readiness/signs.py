@@ -65,7 +65,7 @@ def lag_findings(lag: FlowLag, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each limit that the lag exceeds."""
     seconds, size = lag.seconds, lag.bytes
     if seconds is not None and seconds > limits.record_age_seconds:
-        yield _failed("record_age", f"a record waits for its copy since {_seconds(seconds, limits.record_age_seconds)}")
+        yield _failed("record_age", f"a record waits for its copy for {_seconds(seconds, limits.record_age_seconds)}")
     if limits.lag_records is not None and lag.records > limits.lag_records:
         yield _failed(
             "lag_records", f"the target lacks up to {lag.records:,} records, at most {limits.lag_records:,} may"
@@ -92,7 +92,7 @@ def heartbeat_findings(age: float | None, limits: Limits) -> Iterator[Finding]:
     """Yield a finding if the newest mirrored heartbeat is older than replication may take; `age`: None if unknown."""
     if age is not None and age > limits.replication_latency_seconds:
         limit = limits.replication_latency_seconds
-        yield _failed("replication_latency", f"the newest mirrored heartbeat is {_seconds(age, limit)} old")
+        yield _failed("replication_latency", f"the age of the newest mirrored heartbeat is {_seconds(age, limit)}")
 
 
 def quiet_findings(
@@ -129,7 +129,7 @@ def recorder_findings(age: float | None, interval_seconds: float) -> Iterator[Fi
     """Yield a finding if the flight recorder stored no sample lately; `age`: None if there is no sample."""
     limit = max(_LATE_SAMPLES * interval_seconds, _LEAST_SAMPLE_SECONDS)
     if age is None or age > limit:
-        seen = "has stored no sample" if age is None else f"stored its newest sample {_seconds(age, limit)} ago"
+        seen = "has stored no sample" if age is None else f"has stored no sample for {_seconds(age, limit)}"
         yield _failed("recorder_silent", f"the flight recorder {seen}")
 
 
@@ -155,4 +155,4 @@ def _failed(check: str, text: str) -> Finding:
 
 
 def _seconds(seen: float, limit: float) -> str:
-    return f"{format_duration(round(seen, 1))}, at most {format_duration(limit)},"
+    return f"{format_duration(round(seen, 1))} (at most {format_duration(limit)})"

@@ -17,6 +17,7 @@ from kafka_dr.actions.readiness.flow_check import check_flow
 from kafka_dr.actions.readiness.observe import observe_pair
 from kafka_dr.config.settings import check_topology
 from kafka_dr.errors import BadInput, ConnectUnavailable
+from kafka_dr.hooks.brokers.group_requests import Position
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import DrillJudged
 from kafka_dr.procedure.find import flows_to_check
@@ -254,6 +255,56 @@ def test_a_damaged_document_is_as_none(site: Site) -> None:
     site.check()
     (site.folder / "primary-to-standby.json").write_text("{")
     assert site.check()["mended"] == []
+
+
+def test_what_the_first_steps_of_a_procedure_refuse_is_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evidence that others may read, and a connection of Spark that shows logins."""
+
+    def shown(connection_id: str) -> None:
+        raise BadInput(f"Connection {connection_id} would show secrets", "yarn", "name another master")
+
+    healthy = site.ids()
+    (site.bench.folder / "evidence").chmod(0o755)
+    assert site.ids() == healthy | {"open_files"} and site.document()["state"] == "NOT_VERIFIED"
+    (site.bench.folder / "evidence").chmod(0o700)
+    monkeypatch.setattr(site.bench.connections, "check_spark", shown)
+    assert site.ids() == healthy | {"spark"}
+
+
+def test_signs_of_life_are_looked_at(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats that grow old or cannot be read, and a certificate that ends."""
+    topology = json.loads(site.bench.topology.read_text())
+    topology["flows"][0]["connectors"]["heartbeat"] = "p.heartbeat"
+    site.bench.topology.write_text(json.dumps(topology))
+    assert {f["about"] for f in site.check()["findings"] if f["id"] == "figure_unknown"} == {"heartbeat"}
+    assert site.document()["state"] == "UNKNOWN" and site.document()["ages"]["heartbeat"] is None
+    now = site.bench.journal.now().timestamp()
+    monkeypatch.setattr("kafka_dr.actions.readiness.flow_check.heartbeat_at", lambda _run: now - 100)
+    monkeypatch.setattr("kafka_dr.actions.readiness.flow_check.certificate_ends", lambda _run: {"primary CA": now - 1})
+    found = {finding["id"] for finding in site.check()["findings"]}
+    assert {"replication_latency", "certificate_ends"} <= found and 100 <= site.document()["ages"]["heartbeat"] < 160
+
+
+def test_checkpoints_that_stop_although_groups_move_are_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two checks see the movement, the third one the silence; a checkpoint ends it."""
+    source = site.bench.clusters["primary"]
+    clock = iter(range(0, 100_000, 200))
+    began, newest = site.bench.journal.now(), [0.0]
+    monkeypatch.setattr(Journal, "now", lambda _self: now[0])
+    monkeypatch.setattr("kafka_dr.actions.readiness.flow_check.checkpoint_at", lambda _run: newest[0])
+    monkeypatch.setattr("kafka_dr.actions.readiness.flow_check.watcher_at", lambda _run: now[0].timestamp())
+    now, found = [began], []
+    newest[0] = began.timestamp() - 500
+    for at in (next(clock) for _ in range(4)):
+        now[0] = began + timedelta(seconds=at)
+        source.committed["app"] = {ORDERS: Position(at // 100)}
+        for cluster in site.bench.clusters.values():
+            cluster.log_ends[ORDERS] = 10 + at
+        site.bench.workers["standby"].replicated = {ORDERS: 9 + at}
+        found.append("checkpoints_quiet" in site.ids())
+    assert found == [False, False, True, True]
+    newest[0] = now[0].timestamp()
+    assert "checkpoints_quiet" not in site.ids()
 
 
 def test_a_drill_of_another_flow_or_an_old_one_does_not_count(site: Site) -> None:
