@@ -24,7 +24,7 @@ SOURCES = [*(PRODUCT / "domain" / "readiness").glob("*.py"), PRODUCT / "actions"
 def ids_in(source: str) -> set[str]:
     """The ids of findings that a module makes."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and node.args]
-    makers = [call for call in calls if getattr(call.func, "id", "") in ("Finding", "_failed")]
+    makers = [call for call in calls if getattr(call.func, "id", "") in ("ReadinessFinding", "_failed")]
     return {call.args[0].value for call in makers if isinstance(call.args[0], ast.Constant)}
 
 
@@ -48,7 +48,7 @@ def test_no_heading_explains_a_finding_that_does_not_exist() -> None:
 
 def test_a_new_finding_is_noticed() -> None:
     """One made by each of the two makers."""
-    assert ids_in("Finding('moon', s, '', 't'); _failed('sun', 't'); other('star')") == {"moon", "sun"}
+    assert ids_in("ReadinessFinding('moon', s, '', 't'); _failed('sun', 't'); other('star')") == {"moon", "sun"}
 
 
 def test_the_limits_on_the_page_are_the_defaults() -> None:

@@ -36,7 +36,7 @@ from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.readiness import find_blockers
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movement_before
 from kafka_dr.domain.readiness.signs import (
-    Limits,
+    FlowLimits,
     Movement,
     certificate_findings,
     growth_findings,
@@ -47,7 +47,7 @@ from kafka_dr.domain.readiness.signs import (
     recorder_findings,
     watcher_findings,
 )
-from kafka_dr.domain.readiness.state import Figure, Finding, Severity, findings_of, unknown_figures
+from kafka_dr.domain.readiness.state import Figure, ReadinessFinding, Severity, findings_of, unknown_figures
 from kafka_dr.errors import SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.private_files import private_folder
 from kafka_dr.hooks.whole_file import write_whole
@@ -103,9 +103,9 @@ class FlowCheck:
     def __init__(self, procedure: Run, before: Mapping[str, Any] | None) -> None:
         """Prepare the check; `before`: the document of the check before, None if there is none."""
         self._procedure, self._before = procedure, before
-        self._limits = Limits(**procedure.flow.readiness.model_dump())
+        self._limits = FlowLimits(**procedure.flow.readiness.model_dump())
         self._now = procedure.journal.now()
-        self._findings: list[Finding] = []
+        self._findings: list[ReadinessFinding] = []
         self._figures: list[Figure] = []
         self._ages: dict[str, float | None] = {}
         self._movements: dict[str, Movement] = {}
@@ -120,13 +120,15 @@ class FlowCheck:
         lag, outlook, at_rest = None, Outlook(), False
         lease = procedure.journal.lease(procedure.pair)
         if lease is not None and lease.released_at is None:
-            self._findings.append(Finding("pair_held", Severity.FAILED, "", f"{lease.holder} moves clients now"))
+            self._findings.append(
+                ReadinessFinding("pair_held", Severity.FAILED, "", f"{lease.holder} moves clients now")
+            )
         else:
             observation = self._try("observation", lambda: observed_at_rest(procedure, known_topic_ids(procedure)))
             at_rest = observation is not None and is_at_rest(observation)
             if at_rest:
                 text = "the flow is stopped, and the opposite flow runs"
-                self._findings.append(Finding("flow_at_rest", Severity.FAILED, "", text))
+                self._findings.append(ReadinessFinding("flow_at_rest", Severity.FAILED, "", text))
             else:
                 lag = self._judge(observation)
                 outlook = outlook_of(procedure, lag)
@@ -198,7 +200,9 @@ class FlowCheck:
         if recorder is not None:
             self._findings += recorder_findings(self._ages["sample"], recorder.interval_seconds)
         else:
-            self._findings.append(Finding("recorder_missing", Severity.WARNING, "", "the topology names no recorder"))
+            self._findings.append(
+                ReadinessFinding("recorder_missing", Severity.WARNING, "", "the topology names no recorder")
+            )
 
     def _judge_installation(self) -> None:
         """Judge what else the first steps of a procedure refuse: modes of files, and the connection of Spark."""
@@ -210,9 +214,9 @@ class FlowCheck:
             try:
                 check()
             except SystemUnavailable as error:
-                self._findings.append(Finding(name, Severity.UNKNOWN, "", str(error)))
+                self._findings.append(ReadinessFinding(name, Severity.UNKNOWN, "", str(error)))
             except SwitchbackError as error:
-                self._findings.append(Finding(name, Severity.FAILED, "", str(error)))
+                self._findings.append(ReadinessFinding(name, Severity.FAILED, "", str(error)))
 
     def _judge_lag(self, lag: FlowLag | None) -> None:
         at = None if lag is None else self._seconds_now
@@ -227,7 +231,7 @@ class FlowCheck:
         ends = observation.last
         if missing := missing_copies(ends.source_ends, ends.target_ends, observation.flow.replicated):
             text = f"the target's logs are empty, although Connect counts records as copied: {first_few(missing)}"
-            self._findings.append(Finding("copies_missing", Severity.FAILED, "", text))
+            self._findings.append(ReadinessFinding("copies_missing", Severity.FAILED, "", text))
 
     def _judge_movements(self, observation: Observation, signs: Mapping[str, Future[Any]]) -> None:
         """Compare the sums of log ends and positions with those of the check before."""
@@ -252,7 +256,7 @@ class FlowCheck:
         try:
             return read()
         except SwitchbackError as error:
-            self._findings.append(Finding("cannot_read", Severity.UNKNOWN, about, f"{about}: {error}"))
+            self._findings.append(ReadinessFinding("cannot_read", Severity.UNKNOWN, about, f"{about}: {error}"))
             return None
 
     def _answer(self, about: str, answer: Future[T] | None) -> T | None:

@@ -15,7 +15,7 @@ from kafka_dr.domain.readiness.lag import (
     SourceLog,
     in_flow,
     lag_of_partition,
-    suspects,
+    unproven_begins,
 )
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail, record_of
@@ -37,7 +37,7 @@ def measure_lag(procedure: Run, observation: Observation) -> FlowLag:
     source, partitions = procedure.systems.source, list(observation.last.source_ends)
     ends, at = source.ends(partitions), time.time()
     starts = observation.source_starts
-    begins = suspects(starts, ends, observation.flow.replicated)
+    begins = unproven_begins(starts, ends, observation.flow.replicated)
     if not begins:
         return in_flow((), len(partitions), at)
     tails = _newest_copies(procedure, observation, begins)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.readiness.observation import ClusterView, FlowView, Observation
-from kafka_dr.domain.readiness.state import Finding, Severity
+from kafka_dr.domain.readiness.state import ReadinessFinding, Severity
 
 #: Parts of setting names whose values may be secrets: their digests are compared and shown instead.
 _SECRET_NAMES = ("password", "secret", "jaas", "token", "credential", "key.pem", "keystore.key", "basic.auth")
@@ -72,19 +72,19 @@ def fingerprint_of(o: Observation, others: Mapping[str, str | None]) -> Fingerpr
     return Fingerprint(voiding, {"topics": _sorted(topics), "acls": _sorted(acls)}, informational)
 
 
-def changes_since(then: Fingerprint, now: Fingerprint) -> Iterator[Finding]:
+def changes_since(then: Fingerprint, now: Fingerprint) -> Iterator[ReadinessFinding]:
     """Yield a finding for each item by which a drill no longer counts; an item unknown at either time is one, too."""
     for item in sorted({*then.voiding, *now.voiding}):
         before, after = (side.voiding.get(item, "absent") for side in (then, now))
         if after is None:
-            yield Finding("changed_since_drill", Severity.UNKNOWN, item, f"{item} could not be read today")
+            yield ReadinessFinding("changed_since_drill", Severity.UNKNOWN, item, f"{item} could not be read today")
         elif before != after:
             text = f"{item}: at the last drill {before or 'not known'}, now {after}"
-            yield Finding("changed_since_drill", Severity.UNVERIFIED, item, text)
+            yield ReadinessFinding("changed_since_drill", Severity.UNVERIFIED, item, text)
     for item, kinds in sorted(now.sampled.items()):
         for kind in sorted(set(kinds) - set(then.sampled.get(item, ()))):
             text = f"{item}: the last drill had none of the kind {kind}, now there are some"
-            yield Finding("changed_since_drill", Severity.UNVERIFIED, f"{item} {kind}", text)
+            yield ReadinessFinding("changed_since_drill", Severity.UNVERIFIED, f"{item} {kind}", text)
 
 
 def digest_of_text(text: str) -> str:

@@ -171,7 +171,7 @@ def missing_copies(
     return sorted(tp for tp, end in source.items() if end and target.get(tp) == 0 and copied.get(tp) is not None)
 
 
-def suspects(
+def unproven_begins(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     replicated: Mapping[TopicPartition, int | None],

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka_dr.domain.readiness.drills import due_at
 from kafka_dr.domain.readiness.signs import Movement
-from kafka_dr.domain.readiness.state import Finding, Severity, State, state_of
+from kafka_dr.domain.readiness.state import ReadinessFinding, Severity, State, state_of
 from kafka_dr.procedure.entries import DrillJudged
 
 #: Version of the document's form: raised when a field changes its meaning or goes.
@@ -59,7 +59,7 @@ class Checked:
     source: str
     target: str
     at: datetime
-    findings: Sequence[Finding]
+    findings: Sequence[ReadinessFinding]
     outlook: Outlook
     lag: Mapping[str, Any] | None = None
     ages: Mapping[str, float | None] = field(default_factory=dict)
@@ -116,12 +116,14 @@ def _drill(drill: DrillJudged) -> dict[str, Any]:
     }
 
 
-def _by_weight(findings: Iterable[Finding]) -> list[Finding]:
+def _by_weight(findings: Iterable[ReadinessFinding]) -> list[ReadinessFinding]:
     weights = list(Severity)
     return sorted(findings, key=lambda finding: (weights.index(finding.severity), finding.key))
 
 
-def _findings(findings: Iterable[Finding], before: Iterable[Mapping[str, Any]], now: str) -> list[dict[str, Any]]:
+def _findings(
+    findings: Iterable[ReadinessFinding], before: Iterable[Mapping[str, Any]], now: str
+) -> list[dict[str, Any]]:
     since = {(old["id"], old["about"]): old["since"] for old in before}
     return [
         {**asdict(finding), "severity": finding.severity.value, "since": since.get(finding.key, now)}
@@ -129,7 +131,9 @@ def _findings(findings: Iterable[Finding], before: Iterable[Mapping[str, Any]], 
     ]
 
 
-def _mended(findings: Iterable[Finding], before: Iterable[Mapping[str, Any]], now: str) -> list[dict[str, Any]]:
+def _mended(
+    findings: Iterable[ReadinessFinding], before: Iterable[Mapping[str, Any]], now: str
+) -> list[dict[str, Any]]:
     present = {finding.key for finding in findings}
     return [{**old, "mended_at": now} for old in before if (old["id"], old["about"]) not in present]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_dr.domain.plain_text import format_duration
 from kafka_dr.domain.readiness.lag import FlowLag
-from kafka_dr.domain.readiness.state import Finding, Severity
+from kafka_dr.domain.readiness.state import ReadinessFinding, Severity
 
 #: Seconds after which the watcher counts as silent; the watcher shows life every 5 s.
 _WATCHER_SECONDS = 60.0
@@ -16,8 +16,8 @@ _LATE_SAMPLES, _LEAST_SAMPLE_SECONDS = 3, 30.0
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of a flow, from `readiness` of the flow in the topology.
+class FlowLimits:
+    """FlowLimits of a flow, from `readiness` of the flow in the topology.
 
     Attributes:
         record_age_seconds: largest age of a record that waits for its copy.
@@ -61,7 +61,7 @@ def moved_on(before: Movement | None, value: int, now: float) -> Movement:
     return Movement(value, now, before.changed_from, before.changed_to)
 
 
-def lag_findings(lag: FlowLag, limits: Limits) -> Iterator[Finding]:
+def lag_findings(lag: FlowLag, limits: FlowLimits) -> Iterator[ReadinessFinding]:
     """Yield a finding for each limit that the lag exceeds."""
     seconds, size = lag.seconds, lag.bytes
     if seconds is not None and seconds > limits.record_age_seconds:
@@ -74,7 +74,7 @@ def lag_findings(lag: FlowLag, limits: Limits) -> Iterator[Finding]:
         yield _failed("lag_bytes", f"the target lacks about {size:,} bytes, at most {limits.lag_bytes:,} may be")
 
 
-def growth_findings(source: tuple[int, int], target: tuple[int, int], share: float) -> Iterator[Finding]:
+def growth_findings(source: tuple[int, int], target: tuple[int, int], share: float) -> Iterator[ReadinessFinding]:
     """Yield a finding if the target's logs grew by much less than the source's since the last check.
 
     Args:
@@ -88,7 +88,7 @@ def growth_findings(source: tuple[int, int], target: tuple[int, int], share: flo
         )
 
 
-def heartbeat_findings(age: float | None, limits: Limits) -> Iterator[Finding]:
+def heartbeat_findings(age: float | None, limits: FlowLimits) -> Iterator[ReadinessFinding]:
     """Yield a finding if the newest mirrored heartbeat is older than replication may take; `age`: None if unknown."""
     if age is not None and age > limits.replication_latency_seconds:
         limit = limits.replication_latency_seconds
@@ -97,7 +97,7 @@ def heartbeat_findings(age: float | None, limits: Limits) -> Iterator[Finding]:
 
 def quiet_findings(
     what: str, newest: float | None, causes: Iterable[Movement | None], now: float, seconds: float
-) -> Iterator[Finding]:
+) -> Iterator[ReadinessFinding]:
     """Yield a finding if an internal topic got no record although all that causes its records has moved.
 
     Args:
@@ -118,14 +118,14 @@ def quiet_findings(
         yield _failed(f"{what}_quiet", f"no new record {age}, although records and positions moved")
 
 
-def watcher_findings(age: float | None) -> Iterator[Finding]:
+def watcher_findings(age: float | None) -> Iterator[ReadinessFinding]:
     """Yield a finding if the watcher shows no life; `age` of its last sign, None: it never showed any."""
     if age is None or age > _WATCHER_SECONDS:
         seen = "never showed life" if age is None else f"showed life {format_duration(round(age))} ago"
         yield _failed("watcher_silent", f"watch_old_source {seen}")
 
 
-def recorder_findings(age: float | None, interval_seconds: float) -> Iterator[Finding]:
+def recorder_findings(age: float | None, interval_seconds: float) -> Iterator[ReadinessFinding]:
     """Yield a finding if the flight recorder stored no sample lately; `age`: None if there is no sample."""
     limit = max(_LATE_SAMPLES * interval_seconds, _LEAST_SAMPLE_SECONDS)
     if age is None or age > limit:
@@ -133,7 +133,7 @@ def recorder_findings(age: float | None, interval_seconds: float) -> Iterator[Fi
         yield _failed("recorder_silent", f"the flight recorder {seen}")
 
 
-def certificate_findings(ends: Mapping[str, float], now: float, days: float) -> Iterator[Finding]:
+def certificate_findings(ends: Mapping[str, float], now: float, days: float) -> Iterator[ReadinessFinding]:
     """Yield a finding for each certificate that ends soon or has ended.
 
     Args:
@@ -142,16 +142,16 @@ def certificate_findings(ends: Mapping[str, float], now: float, days: float) -> 
     """
     for name, end in sorted(ends.items()):
         if end <= now:
-            yield Finding("certificate_ends", Severity.FAILED, name, f"the certificate of {name} has ended")
+            yield ReadinessFinding("certificate_ends", Severity.FAILED, name, f"the certificate of {name} has ended")
         elif end - now < days * 86_400:
             left = (end - now) / 86_400
-            yield Finding(
+            yield ReadinessFinding(
                 "certificate_ends", Severity.WARNING, name, f"the certificate of {name} ends in {left:.1f} days"
             )
 
 
-def _failed(check: str, text: str) -> Finding:
-    return Finding(check, Severity.FAILED, "", text)
+def _failed(check: str, text: str) -> ReadinessFinding:
+    return ReadinessFinding(check, Severity.FAILED, "", text)
 
 
 def _seconds(seen: float, limit: float) -> str:

@@ -38,7 +38,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReadinessFinding:
     """One finding of a readiness check.
 
     Attributes:
@@ -75,7 +75,7 @@ class Figure:
     why: str = ""
 
 
-def state_of(findings: Iterable[Finding]) -> State:
+def state_of(findings: Iterable[ReadinessFinding]) -> State:
     """Return the state that the findings make."""
     severities = {finding.severity for finding in findings}
     if Severity.FAILED in severities:
@@ -85,18 +85,20 @@ def state_of(findings: Iterable[Finding]) -> State:
     return State.NEEDS_VERIFICATION if Severity.UNVERIFIED in severities else State.VERIFIED
 
 
-def unknown_figures(figures: Iterable[Figure], now: float, oldest_seconds: float) -> Iterator[Finding]:
+def unknown_figures(figures: Iterable[Figure], now: float, oldest_seconds: float) -> Iterator[ReadinessFinding]:
     """Yield a finding for each figure that is unknown, or was true longer than `oldest_seconds` ago."""
     for figure in figures:
         if figure.value is None or figure.at is None:
-            yield Finding("figure_unknown", Severity.UNKNOWN, figure.name, figure.why or "the figure could not be read")
+            yield ReadinessFinding(
+                "figure_unknown", Severity.UNKNOWN, figure.name, figure.why or "the figure could not be read"
+            )
         elif now - figure.at > oldest_seconds:
             age = format_duration(round(now - figure.at))
-            yield Finding("figure_stale", Severity.UNKNOWN, figure.name, f"the figure is {age} old")
+            yield ReadinessFinding("figure_stale", Severity.UNKNOWN, figure.name, f"the figure is {age} old")
 
 
-def findings_of(blockers: Iterable[Blocker]) -> Iterator[Finding]:
+def findings_of(blockers: Iterable[Blocker]) -> Iterator[ReadinessFinding]:
     """Yield a finding for each blocker of the checks that a procedure makes, too."""
     for blocker in blockers:
         text = f"{blocker.reason}: {blocker.seen}. {blocker.next_step}"
-        yield Finding(blocker.gate, Severity.FAILED, blocker.reason, text)
+        yield ReadinessFinding(blocker.gate, Severity.FAILED, blocker.reason, text)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.readiness.lag import SeenRecord, SourceLog, in_flow, lag_of_partition, missing_copies, suspects
+from kafka_dr.domain.readiness.lag import (
+    SeenRecord,
+    SourceLog,
+    in_flow,
+    lag_of_partition,
+    missing_copies,
+    unproven_begins,
+)
 
 T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -84,9 +91,9 @@ def test_only_the_worst_partitions_are_listed() -> None:
 def test_only_partitions_that_connect_does_not_prove_copied_are_read() -> None:
     """Never replicated, or below the log's end; the log's start counts where Connect is below it."""
     starts, ends = {T0: 5, T1: 0}, {T0: 9, T1: 4}
-    assert suspects(starts, ends, {T0: 8, T1: 3}) == {}
-    assert suspects(starts, ends, {T0: 2, T1: 2}) == {T0: 5, T1: 3}
-    assert suspects(starts, ends, {T0: None}) == {T0: 5, T1: 0}
+    assert unproven_begins(starts, ends, {T0: 8, T1: 3}) == {}
+    assert unproven_begins(starts, ends, {T0: 2, T1: 2}) == {T0: 5, T1: 3}
+    assert unproven_begins(starts, ends, {T0: None}) == {T0: 5, T1: 0}
 
 
 def test_an_emptied_copy_is_named() -> None:

@@ -9,15 +9,15 @@ from datetime import UTC, datetime, timedelta
 
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movement_before
 from kafka_dr.domain.readiness.signs import Movement
-from kafka_dr.domain.readiness.state import Finding, Severity
+from kafka_dr.domain.readiness.state import ReadinessFinding, Severity
 
 from tests.plugins.kafka_dr.domain.readiness.test_state import DRILL, NOW
 
-SILENT = Finding("recorder_silent", Severity.FAILED, "", "40 s")
+SILENT = ReadinessFinding("recorder_silent", Severity.FAILED, "", "40 s")
 CHECKED = Checked("primary", "standby", NOW, [], Outlook(unknown={"seconds": "no run"}), drill=DRILL, drill_days=92.0)
 
 
-def later(minutes: int, *findings: Finding) -> Checked:
+def later(minutes: int, *findings: ReadinessFinding) -> Checked:
     """The check so many minutes later."""
     return replace(CHECKED, at=NOW + timedelta(minutes=minutes), findings=findings)
 
@@ -69,6 +69,6 @@ def test_movements_are_read_by_the_next_check() -> None:
 
 def test_failures_are_named_before_what_is_only_unverified() -> None:
     """The first reason is the one that makes the state."""
-    due = Finding("drill_due", Severity.UNVERIFIED, "", "old")
+    due = ReadinessFinding("drill_due", Severity.UNVERIFIED, "", "old")
     assert document_of(later(0, due, SILENT), None)["reasons"][0].startswith("recorder_silent: ")
     assert NOW.tzinfo is UTC

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.lag import FlowLag, PartitionLag
 from kafka_dr.domain.readiness.signs import (
-    Limits,
+    FlowLimits,
     Movement,
     certificate_findings,
     growth_findings,
@@ -21,7 +21,7 @@ from kafka_dr.domain.readiness.signs import (
 )
 from kafka_dr.domain.readiness.state import Severity
 
-LIMITS = Limits()
+LIMITS = FlowLimits()
 DAY = 86_400.0
 
 
@@ -34,15 +34,15 @@ def lag(records: int, seconds: float, size: int = 0) -> FlowLag:
 @pytest.mark.parametrize(
     ("seen", "limits", "ids"),
     [
-        (lag(0, 0), Limits(lag_records=0, lag_bytes=0), []),
+        (lag(0, 0), FlowLimits(lag_records=0, lag_bytes=0), []),
         (lag(10**6, 60, 10**9), LIMITS, []),
         (lag(1, 60.5), LIMITS, ["record_age"]),
-        (lag(11, 1), Limits(lag_records=10), ["lag_records"]),
-        (lag(11, 1, 200), Limits(lag_bytes=100), ["lag_bytes"]),
+        (lag(11, 1), FlowLimits(lag_records=10), ["lag_records"]),
+        (lag(11, 1, 200), FlowLimits(lag_bytes=100), ["lag_bytes"]),
     ],
 )
 def test_lag_is_judged_by_age_and_where_stated_by_records_and_bytes(
-    seen: FlowLag, limits: Limits, ids: list[str]
+    seen: FlowLag, limits: FlowLimits, ids: list[str]
 ) -> None:
     """The limits of seed values hold unless the topology states others."""
     assert [finding.id for finding in lag_findings(seen, limits)] == ids

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from kafka_dr.domain.readiness.drills import drill_findings
 from kafka_dr.domain.readiness.fingerprint import Fingerprint, fingerprint_of
 from kafka_dr.domain.readiness.readiness import find_blockers
-from kafka_dr.domain.readiness.state import Figure, Finding, Severity, State, findings_of, state_of, unknown_figures
+from kafka_dr.domain.readiness.state import (
+    Figure,
+    ReadinessFinding,
+    Severity,
+    State,
+    findings_of,
+    state_of,
+    unknown_figures,
+)
 from kafka_dr.procedure.entries import DrillJudged
 
 from tests.plugins.kafka_dr.domain.readiness.test_readiness import acl, seen, with_tasks
@@ -35,12 +43,12 @@ FIGURES = st.builds(
     st.one_of(st.none(), st.floats(0, 1e9)),
     st.one_of(st.none(), st.floats(0, NOW.timestamp())),
 )
-FINDINGS = st.builds(Finding, st.just("check"), st.sampled_from(Severity), st.just(""), st.just("seen"))
+FINDINGS = st.builds(ReadinessFinding, st.just("check"), st.sampled_from(Severity), st.just(""), st.just("seen"))
 
 
 def after_drill(
     drill: DrillJudged | None = DRILL, today: Fingerprint | None = TODAY, days: float = 92.0
-) -> list[Finding]:
+) -> list[ReadinessFinding]:
     """What the drill says today."""
     return list(drill_findings(drill, today, days, NOW))
 
@@ -52,7 +60,7 @@ def test_a_passed_drill_under_what_is_in_place_is_verified() -> None:
 
 
 @given(st.lists(FIGURES, max_size=4), st.lists(FINDINGS, max_size=4))
-def test_nothing_unknown_or_stale_is_verified(figures: list[Figure], findings: list[Finding]) -> None:
+def test_nothing_unknown_or_stale_is_verified(figures: list[Figure], findings: list[ReadinessFinding]) -> None:
     """Whatever else was found: one figure without a value or too old keeps a flow from VERIFIED, and a failure wins."""
     bad = [f for f in figures if f.value is None or f.at is None or NOW.timestamp() - f.at > OLDEST]
     state = state_of([*findings, *unknown_figures(figures, NOW.timestamp(), OLDEST)])
