@@ -33,7 +33,7 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.drills import drill_findings
 from kafka_dr.domain.readiness.lag import FlowLag, missing_copies
 from kafka_dr.domain.readiness.observation import Observation
-from kafka_dr.domain.readiness.readiness import find_blockers
+from kafka_dr.domain.readiness.readiness import NOT_YET_THERE, find_blockers
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movement_before
 from kafka_dr.domain.readiness.signs import (
     FlowLimits,
@@ -45,6 +45,7 @@ from kafka_dr.domain.readiness.signs import (
     moved_on,
     quiet_findings,
     recorder_findings,
+    topics_awaited,
     watcher_findings,
 )
 from kafka_dr.domain.readiness.state import Figure, ReadinessFinding, Severity, findings_of, unknown_figures
@@ -58,6 +59,11 @@ from kafka_dr.vocabulary import Entry, Step
 T = TypeVar("T")
 #: Days between two drills of a flow whose topology states none.
 _DRILL_DAYS = 92.0
+#: Default of MirrorMaker 2's refresh.topics.interval.seconds, and how long it may take to create topics after that.
+_REFRESH_SECONDS, _CREATION_SECONDS = 600.0, 60.0
+#: A check that could not read something is made again if it took less than this, in seconds: a topic may have been
+#: deleted between two readings.
+_AGAIN_SECONDS = 10.0
 #: A figure that was true longer ago than this, in seconds, counts as stale.
 _OLDEST_SECONDS = 300.0
 
@@ -71,7 +77,10 @@ def check_flow(procedure: Run) -> dict[str, Any]:
     """
     path = document_path(procedure)
     before = read_document(path)
-    document = document_of(FlowCheck(procedure, before).run(), before)
+    checked = FlowCheck(procedure, before).run()
+    if checked.took_seconds < _AGAIN_SECONDS and any(finding.id == "cannot_read" for finding in checked.findings):
+        checked = FlowCheck(procedure, before).run()
+    document = document_of(checked, before)
     private_folder(path.parent)
     write_whole(path, json.dumps(document, indent=1, allow_nan=False), 0o600)
     return document
@@ -109,6 +118,7 @@ class FlowCheck:
         self._figures: list[Figure] = []
         self._ages: dict[str, float | None] = {}
         self._movements: dict[str, Movement] = {}
+        self._awaited: dict[str, float] = {}
 
     @property
     def _seconds_now(self) -> float:
@@ -148,6 +158,7 @@ class FlowCheck:
             drill=newest_drill(self._procedure),
             drill_days=drill_days(flow),
             movements=self._movements,
+            awaited=self._awaited,
             at_rest=at_rest,
             took_seconds=took,
         )
@@ -176,7 +187,7 @@ class FlowCheck:
         lag: FlowLag | None = self._answer("lag", lagging)
         self._judge_lag(lag)
         if observation is not None:
-            self._findings += findings_of(find_blockers(observation))
+            self._judge_blockers(observation)
             self._judge_copies(observation)
             self._judge_movements(observation, signs)
         today = self._answer("fingerprint", fingerprint)
@@ -226,6 +237,20 @@ class FlowCheck:
             why = "no record of a lagging partition could be read"
             self._figures.append(Figure("record_age", lag.seconds, at, why))
             self._findings += lag_findings(lag, self._limits)
+
+    def _judge_blockers(self, observation: Observation) -> None:
+        """Run the checks of a procedure; a topic that MirrorMaker 2 may not have looked for yet is only a warning."""
+        blockers, now = find_blockers(observation), self._seconds_now
+        missing = {topic for topic, remote in observation.scope.items() if remote not in observation.target.topics}
+        copied = {tp.topic for tp, last in observation.flow.replicated.items() if last is not None}
+        self._awaited = topics_awaited(missing, copied, (self._before or {}).get("awaited", {}), now)
+        refresh = float(observation.flow.source_config.get("refresh.topics.interval.seconds", _REFRESH_SECONDS))
+        young = {topic for topic, since in self._awaited.items() if now - since <= refresh + _CREATION_SECONDS}
+        if missing and missing == young:
+            blockers = [blocker for blocker in blockers if blocker.reason != NOT_YET_THERE]
+            text = f"MirrorMaker 2 has not created these new topics yet: {first_few(sorted(young))}"
+            self._findings.append(ReadinessFinding("topics_new", Severity.WARNING, "", text))
+        self._findings += findings_of(blockers)
 
     def _judge_copies(self, observation: Observation) -> None:
         ends = observation.last

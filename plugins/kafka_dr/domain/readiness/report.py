@@ -53,6 +53,7 @@ class Checked:
         lag: `FlowLag.as_dict()`; None if the logs could not be compared.
         ages: what -> its age in seconds; None: unknown.
         movements: name -> the sum that the next check compares with its own.
+        awaited: topic -> since when its creation on the target is awaited, in seconds since 1970.
         at_rest: whether the flow is stopped on purpose, because the opposite flow runs.
     """
 
@@ -66,6 +67,7 @@ class Checked:
     drill: DrillJudged | None = None
     drill_days: float = 0.0
     movements: Mapping[str, Movement] = field(default_factory=dict)
+    awaited: Mapping[str, float] = field(default_factory=dict)
     at_rest: bool = False
     took_seconds: float = 0.0
 
@@ -97,6 +99,7 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
         "ages": {name: None if age is None else round(age, 1) for name, age in checked.ages.items()},
         "changes": _changes(earlier.get("changes", []), state, reasons, now),
         "movements": {name: asdict(movement) for name, movement in checked.movements.items()},
+        "awaited": dict(checked.awaited),
         "took_seconds": round(checked.took_seconds, 1),
     }
 

@@ -61,6 +61,19 @@ def moved_on(before: Movement | None, value: int, now: float) -> Movement:
     return Movement(value, now, before.changed_from, before.changed_to)
 
 
+def topics_awaited(
+    missing: Iterable[str], copied: Iterable[str], before: Mapping[str, float], now: float
+) -> dict[str, float]:
+    """Return topic -> since when its creation on the target is awaited, of topics of which nothing was ever copied.
+
+    Args:
+        missing: source topics that the target lacks.
+        copied: source topics of which Connect stores an offset.
+        before: what the check before has returned.
+    """
+    return {topic: before.get(topic, now) for topic in sorted(set(missing) - set(copied))}
+
+
 def lag_findings(lag: FlowLag, limits: FlowLimits) -> Iterator[ReadinessFinding]:
     """Yield a finding for each limit that the lag exceeds."""
     seconds, size = lag.seconds, lag.bytes

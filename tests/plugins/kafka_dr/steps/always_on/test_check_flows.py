@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from kafka_dr.actions.readiness import flow_check
 from kafka_dr.actions.readiness.fingerprint import read_fingerprint
 from kafka_dr.actions.readiness.flow_check import check_flow
 from kafka_dr.actions.readiness.observe import observe_pair
 from kafka_dr.config.settings import check_topology
-from kafka_dr.errors import BadInput, ConnectUnavailable
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import BadInput, ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.brokers.group_requests import Position
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import DrillJudged
@@ -305,6 +307,39 @@ def test_checkpoints_that_stop_although_groups_move_are_found(site: Site, monkey
     assert found == [False, False, True, True]
     newest[0] = now[0].timestamp()
     assert "checkpoints_quiet" not in site.ids()
+
+
+def test_a_new_topic_is_given_the_time_in_which_it_is_looked_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warning until MirrorMaker 2 must have found it; a topic that was copied before fails at once."""
+    site.bench.workers["standby"].settings |= {"topics": ".*", "refresh.topics.interval.seconds": "100"}
+    site.drilled()
+    site.bench.clusters["primary"].partitions["born"] = {0: 1}
+    site.bench.clusters["primary"].log_ends[TopicPartition("born", 0)] = 0
+    document = site.check()
+    assert document["state"] == "VERIFIED" and "topics_new" in {f["id"] for f in document["findings"]}
+    later = site.bench.journal.now() + timedelta(seconds=170)
+    monkeypatch.setattr(Journal, "now", lambda _self: later)
+    site.bench.journal.show_life(Step.WATCH_OLD_SOURCE)
+    assert "topics_match" in site.ids() and site.document()["state"] == "NOT_VERIFIED"
+    site.bench.workers["standby"].replicated[TopicPartition("born", 0)] = 3
+    (site.folder / "primary-to-standby.json").unlink()
+    assert "topics_match" in site.ids()
+
+
+def test_a_topic_that_is_deleted_between_two_readings_is_no_finding(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check is made again at once."""
+    site.drilled()
+    real, failures = flow_check.measure_lag, [KafkaUnavailable("listing offsets failed", "no such topic", "look")]
+
+    def failing_once(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return real(*args)
+
+    monkeypatch.setattr(flow_check, "measure_lag", failing_once)
+    assert site.check()["state"] == "VERIFIED" and not failures
 
 
 def test_a_drill_of_another_flow_or_an_old_one_does_not_count(site: Site) -> None:
