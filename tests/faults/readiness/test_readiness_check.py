@@ -24,9 +24,10 @@ from tests.faults.readiness.one_check import SOURCE, TARGET, check, pass_drill
 from tests.faults.support import always_on
 from tests.faults.support.scene import until
 
-BUSY, IDLE, PARTITIONS = "busy", "idle", 3
+#: Of the last topic brokers set the timestamps, so that copies have other ones than their originals.
+BUSY, IDLE, APPENDED, PARTITIONS = "busy", "idle", "appended", 3
 #: Records written while MirrorMaker 2 is stopped: the truth that the lag is compared with.
-WRITTEN = 300
+WRITTEN, WRITTEN_TO_APPENDED = 300, 50
 #: Limits in seconds that let faults be found soon, and still leave room for this machine's pauses.
 LIMITS = {"record_age_seconds": 20.0, "replication_latency_seconds": 20.0}
 MENDED_SECONDS = 90.0
@@ -39,7 +40,8 @@ class Site:
         self.lab = lab
         self._producer = Producer({**lab.client_properties(SOURCE, "admin"), "linger.ms": 5})
         admin = admin_client(lab, SOURCE)
-        for future in admin.create_topics([NewTopic(BUSY, PARTITIONS, 1), NewTopic(IDLE, 1, 1)]).values():
+        by_broker = NewTopic(APPENDED, 1, 1, config={"message.timestamp.type": "LogAppendTime"})
+        for future in admin.create_topics([NewTopic(BUSY, PARTITIONS, 1), NewTopic(IDLE, 1, 1), by_broker]).values():
             future.result()
         topology = yaml.safe_load(lab.topology.read_text())
         for flow in topology["flows"]:
@@ -121,6 +123,7 @@ def test_findings_come_and_go(fresh_lab: Callable[..., Path]) -> None:
         always_on.start(lab, dag_id)
     site = Site(lab)
     site.write(IDLE, 5)
+    site.write(APPENDED, 5)
     with site.under_load():
         healthy = site.mended(
             "topics_match", "recorder_silent", "watcher_silent", "replication_latency", "figure_unknown"
@@ -143,6 +146,7 @@ def the_flow_stands(site: Site) -> None:
     site.connector("PUT", "stop")
     until(site.stands, "the connector to stand")
     site.write(BUSY, WRITTEN)
+    site.write(APPENDED, WRITTEN_TO_APPENDED)
     admin = admin_client(site.lab, TARGET)
     (deleted,) = admin.delete_topics([IDLE]).values()
     deleted.result()
@@ -153,9 +157,10 @@ def the_flow_stands(site: Site) -> None:
     ]
     assert document["state"] == "NOT_VERIFIED"
     lag, if_now = document["lag"], document["if_now"]
-    assert (lag["records"], if_now["possible"], if_now["certain"]) == (WRITTEN, WRITTEN, WRITTEN)
+    truth = WRITTEN + WRITTEN_TO_APPENDED
+    assert (lag["records"], if_now["possible"], if_now["certain"]) == (truth, truth, truth)
     assert lag["seconds"] > LIMITS["record_age_seconds"] and lag["bytes"] > 10 * WRITTEN
-    assert [row["topic"] for row in lag["worst"]] == [BUSY] * PARTITIONS
+    assert [row["topic"] for row in lag["worst"]] == [BUSY] * PARTITIONS + [APPENDED]
     site.connector("PUT", "resume")
     document = site.mended("connectors_run", "record_age", "replication_latency", "topics_match")
     assert document["lag"]["records"] == 0
