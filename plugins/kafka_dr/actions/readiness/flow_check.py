@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ from kafka_dr.domain.readiness.drills import drill_findings
 from kafka_dr.domain.readiness.lag import FlowLag, missing_copies
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.readiness import NOT_YET_THERE, find_blockers
-from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movement_before
+from kafka_dr.domain.readiness.report import FORM, Checked, Outlook, document_of, movement_before
 from kafka_dr.domain.readiness.signs import (
     FlowLimits,
     Movement,
@@ -93,12 +94,12 @@ def document_path(procedure: Run) -> Path:
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
-    """Return a readiness document; None if there is none, or if it cannot be read."""
+    """Return a readiness document; None if there is none, or if it cannot be read or has another form."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return document if isinstance(document, dict) else None
+    return document if isinstance(document, dict) and document.get("form") == FORM else None
 
 
 def drill_days(flow: Flow) -> float:
@@ -117,8 +118,9 @@ class FlowCheck:
         self._findings: list[ReadinessFinding] = []
         self._figures: list[Figure] = []
         self._ages: dict[str, float | None] = {}
-        self._movements: dict[str, Movement] = {}
-        self._awaited: dict[str, float] = {}
+        # Of what this check cannot read, the next one needs what the check before has read.
+        self._movements = {name: Movement(**stored) for name, stored in (before or {}).get("movements", {}).items()}
+        self._awaited: dict[str, float] = (before or {}).get("awaited", {})
 
     @property
     def _seconds_now(self) -> float:
@@ -126,25 +128,38 @@ class FlowCheck:
 
     def run(self) -> Checked:
         """Return what the check found."""
-        began, procedure = time.monotonic(), self._procedure
-        lag, outlook, at_rest = None, Outlook(), False
-        lease = procedure.journal.lease(procedure.pair)
-        if lease is not None and lease.released_at is None:
-            self._findings.append(
-                ReadinessFinding("pair_held", Severity.FAILED, "", f"{lease.holder} moves clients now")
-            )
+        began = time.monotonic()
+        held, at_rest, lag = self._holder(), False, None
+        observation = None if held else self._try("observation", self._observe)
+        if held:
+            outlook = self._left_alone("pair_held", held)
+        elif observation is not None and is_at_rest(observation):
+            at_rest = True
+            outlook = self._left_alone("flow_at_rest", "the flow is stopped, and the opposite flow runs")
         else:
-            observation = self._try("observation", lambda: observed_at_rest(procedure, known_topic_ids(procedure)))
-            at_rest = observation is not None and is_at_rest(observation)
-            if at_rest:
-                text = "the flow is stopped, and the opposite flow runs"
-                self._findings.append(ReadinessFinding("flow_at_rest", Severity.FAILED, "", text))
-            else:
-                lag = self._judge(observation)
-                outlook = outlook_of(procedure, lag)
-        return self._checked(lag, outlook, at_rest, time.monotonic() - began)
+            lag = self._judge(observation)
+            outlook = outlook_of(self._procedure, lag)
+        unread = any(finding.id == "cannot_read" for finding in self._findings)
+        return replace(
+            self._checked(lag, outlook),
+            at_rest=at_rest,
+            complete=not (held or at_rest or unread),
+            took_seconds=time.monotonic() - began,
+        )
 
-    def _checked(self, lag: FlowLag | None, outlook: Outlook, at_rest: bool, took: float) -> Checked:
+    def _holder(self) -> str:
+        """Return which procedure holds the pair of clusters, as text; "" if none does."""
+        lease = self._procedure.journal.lease(self._procedure.pair)
+        return "" if lease is None or lease.released_at is not None else f"{lease.holder} holds the pair of clusters"
+
+    def _observe(self) -> Observation:
+        return observed_at_rest(self._procedure, known_topic_ids(self._procedure))
+
+    def _left_alone(self, check: str, why: str) -> Outlook:
+        self._findings.append(ReadinessFinding(check, Severity.FAILED, "", why))
+        return Outlook(unknown=dict.fromkeys(("certain", "possible", "rereads", "seconds"), why))
+
+    def _checked(self, lag: FlowLag | None, outlook: Outlook) -> Checked:
         request, flow = self._procedure.request, self._procedure.flow
         figures = unknown_figures(self._figures, self._seconds_now, _OLDEST_SECONDS)
         return Checked(
@@ -159,8 +174,6 @@ class FlowCheck:
             drill_days=drill_days(flow),
             movements=self._movements,
             awaited=self._awaited,
-            at_rest=at_rest,
-            took_seconds=took,
         )
 
     def _judge(self, observation: Observation | None) -> FlowLag | None:
@@ -180,6 +193,7 @@ class FlowCheck:
             }
             lagging = None if observation is None else start(measure_lag, procedure, observation)
             fingerprint = None if observation is None else start(read_fingerprint, procedure, observation)
+        self._now = procedure.journal.now()
         self._judge_signs(signs)
         ends = self._answer("certificates", signs["certificates"]) or {}
         self._findings += certificate_findings(ends, self._seconds_now, limits.certificate_days)

@@ -1,7 +1,8 @@
 """The readiness document of a flow: JSON that pages, alerts and other programs read.
 
 Invariants
-1. A finding keeps its `since` from check to check, and is listed once under `mended` when it is gone.
+1. A finding keeps its `since` from check to check, and is listed once under `mended` when it is gone. A check that
+   could not look at everything calls no finding mended.
 2. A figure that is unknown is null, and `unknown` has the reason; it is never 0.
 """
 
@@ -53,6 +54,7 @@ class Checked:
         lag: `FlowLag.as_dict()`; None if the logs could not be compared.
         ages: what -> its age in seconds; None: unknown.
         movements: name -> the sum that the next check compares with its own.
+        complete: whether everything was looked at; otherwise what is not found may still be there.
         awaited: topic -> since when its creation on the target is awaited, in seconds since 1970.
         at_rest: whether the flow is stopped on purpose, because the opposite flow runs.
     """
@@ -69,6 +71,7 @@ class Checked:
     movements: Mapping[str, Movement] = field(default_factory=dict)
     awaited: Mapping[str, float] = field(default_factory=dict)
     at_rest: bool = False
+    complete: bool = True
     took_seconds: float = 0.0
 
 
@@ -78,6 +81,8 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
     Args:
         before: the document of the check before; None if there is none.
     """
+    known = [*(before or {}).get("findings", []), *(before or {}).get("not_looked_at", [])]
+    gone = _gone(checked.findings, known)
     earlier, now, state = before or {}, checked.at.isoformat(timespec="milliseconds"), state_of(checked.findings)
     reasons = [f"{finding.id}: {finding.text}" for finding in _by_weight(checked.findings)]
     drill = checked.drill
@@ -93,8 +98,9 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
         "if_now": asdict(checked.outlook),
         "last_drill": None if drill is None else _drill(drill),
         "next_drill_due": None if drill is None else due_at(drill, checked.drill_days).isoformat(),
-        "findings": _findings(checked.findings, earlier.get("findings", []), now),
-        "mended": _mended(checked.findings, earlier.get("findings", []), now),
+        "findings": _findings(checked.findings, known, now),
+        "mended": [{**finding, "mended_at": now} for finding in gone] if checked.complete else [],
+        "not_looked_at": [] if checked.complete else gone,
         "lag": checked.lag,
         "ages": {name: None if age is None else round(age, 1) for name, age in checked.ages.items()},
         "changes": _changes(earlier.get("changes", []), state, reasons, now),
@@ -134,11 +140,9 @@ def _findings(
     ]
 
 
-def _mended(
-    findings: Iterable[ReadinessFinding], before: Iterable[Mapping[str, Any]], now: str
-) -> list[dict[str, Any]]:
+def _gone(findings: Iterable[ReadinessFinding], before: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     present = {finding.key for finding in findings}
-    return [{**old, "mended_at": now} for old in before if (old["id"], old["about"]) not in present]
+    return [old for old in before if (old["id"], old["about"]) not in present]
 
 
 def _changes(

@@ -49,6 +49,19 @@ def test_a_finding_keeps_its_since_and_is_mended_once() -> None:
     assert again["findings"][0]["since"] == again["checked_at"]
 
 
+def test_what_was_not_looked_at_is_not_called_mended() -> None:
+    """It keeps its since until a check has looked, also over two checks that could not."""
+    first = document_of(later(0, SILENT), None)
+    away = ReadinessFinding("cannot_read", Severity.UNKNOWN, "observation", "no answer")
+    blind = document_of(replace(later(5, away), complete=False), first)
+    assert blind["mended"] == [] and [one["id"] for one in blind["not_looked_at"]] == ["recorder_silent"]
+    blind = document_of(replace(later(10, away), complete=False), blind)
+    seen = document_of(later(15, SILENT), blind)
+    assert seen["findings"][0]["since"] == first["checked_at"] and seen["not_looked_at"] == []
+    assert [one["id"] for one in seen["mended"]] == ["cannot_read"]
+    assert {one["id"] for one in document_of(later(15), blind)["mended"]} == {"recorder_silent", "cannot_read"}
+
+
 def test_changes_of_state_are_kept_and_repeats_are_not() -> None:
     """The newest fifty."""
     document = None

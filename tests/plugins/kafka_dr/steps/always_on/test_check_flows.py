@@ -38,6 +38,8 @@ READY = {
     **dict.fromkeys(("key.converter", "value.converter", "header.converter"), BYTES),
 }
 
+FIGURES = {"certain", "possible", "rereads", "seconds"}
+
 
 class Events:
     """What the task told by its outlet."""
@@ -217,6 +219,7 @@ def test_a_flow_whose_clusters_a_procedure_holds_is_left_alone(site: Site) -> No
     document = site.check()
     assert [finding["id"] for finding in document["findings"] if finding["severity"] == "failed"] == ["pair_held"]
     assert "planned_failover-r1" in document["reasons"][0] and document["state"] == "NOT_VERIFIED"
+    assert document["mended"] == [] and set(document["if_now"]["unknown"]) == FIGURES
 
 
 def test_without_params_every_flow_is_checked(site: Site) -> None:
@@ -224,6 +227,7 @@ def test_without_params_every_flow_is_checked(site: Site) -> None:
     site.bench.params = {"source": None, "target": None}
     site.check()
     reverse = site.document("standby-to-primary")
+    assert set(reverse["if_now"]["unknown"]) == FIGURES and reverse["if_now"]["possible"] is None
     assert reverse["at_rest"] and [f["id"] for f in reverse["findings"]] == ["flow_at_rest"]
     assert not site.document()["at_rest"]
 
@@ -255,8 +259,9 @@ def test_one_flow_that_cannot_be_checked_keeps_no_other_from_it(site: Site, monk
 def test_a_damaged_document_is_as_none(site: Site) -> None:
     """It is written anew."""
     site.check()
-    (site.folder / "primary-to-standby.json").write_text("{")
-    assert site.check()["mended"] == []
+    for damaged in ("{", "[]", '{"form": 0, "findings": 7}'):
+        (site.folder / "primary-to-standby.json").write_text(damaged)
+        assert site.check()["mended"] == []
 
 
 def test_what_the_first_steps_of_a_procedure_refuse_is_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
