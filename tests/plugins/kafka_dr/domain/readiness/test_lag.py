@@ -14,9 +14,12 @@ from kafka_dr.domain.readiness.lag import (
     unproven_begins,
 )
 
+from tests.support.examples import examples
+
 T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
+@examples(1_000)
 @given(
     contents=st.lists(st.sampled_from("ab"), min_size=1, max_size=12),
     holes=st.sets(st.integers(0, 20), max_size=5),
