@@ -15,8 +15,8 @@ from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.readiness.observation import ClusterView, FlowView, Observation
 from kafka_dr.domain.readiness.state import ReadinessFinding, Severity
 
-#: Parts of names of settings that hold secrets. A renewed secret voids no drill, and no digest of it is kept, from which
-#: a weak password could be guessed.
+#: Parts of names of settings that hold secrets. A renewed secret voids no drill, and no digest of it is kept, because
+#: a weak password could be guessed from it.
 _SECRET_NAMES = ("password", "secret", "jaas", "token", "credential", "key.pem", "keystore.key", "basic.auth")
 
 
