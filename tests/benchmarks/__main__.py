@@ -29,6 +29,7 @@ BENCHMARKS = {
     "i": "lost_source",
     "j": "anti_join",
     "k": "acl_rights",
+    "l": "readiness",
 }
 
 

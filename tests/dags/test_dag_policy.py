@@ -22,7 +22,7 @@ GIVEN = {"source": "a", "target": "b", "reason": "r"}
 
 
 #: They watch for as long as they are unpaused, and move no client.
-ALWAYS = ("record_positions", "watch_old_source")
+ALWAYS = ("readiness_check", "record_positions", "watch_old_source")
 
 
 def checked(given: dict[str, Any]) -> dict[str, Any]:

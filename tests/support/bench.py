@@ -19,7 +19,7 @@ from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan
-from kafka_dr.hooks.brokers.record import Record, Tail, key_and_value
+from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail, key_and_value
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.journal.journal import Journal
@@ -421,7 +421,15 @@ class Bench:
                 for offset, (key, value) in records
             )
 
+        def scan(spans: Mapping[TopicPartition, OffsetSpan], *_: Any, **__: Any) -> Iterator[Record]:
+            cluster.answer()
+            for tp, span in spans.items():
+                for offset in range(span.start, span.end):
+                    value = cluster.records.get(tp, {}).get(offset, "v").encode()
+                    yield Record(*tp, offset, 1_000, False, None, value, ())
+
         return SimpleNamespace(
+            scan=scan,
             range=lambda tp, start, end: [SimpleNamespace(key=cluster.keys.get(tp))],
             ranges=ranges,
             last_records=last_records,

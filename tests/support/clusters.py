@@ -65,6 +65,7 @@ class Cluster:
         self.internal: dict[str, list[tuple[bytes, bytes]]] = {}
         self.partitions: dict[str, dict[int, int]] = {"orders": {0: 1}, "__switchback_probe": {0: 1}}
         self.broker_ids = [1]
+        self.known_settings = {"num.io.threads"}
         self.members: dict[str, int] = {}
         self.types: dict[str, str] = {}
         self.committed: dict[str, dict[TopicPartition, Position]] = {}
@@ -174,6 +175,20 @@ class Cluster:
         """Return log starts."""
         self.answer()
         return {tp: self.log_starts.get(tp, 0) for tp in partitions}
+
+    def offsets_at(self, times: Mapping[TopicPartition, int], **_: Any) -> dict[TopicPartition, int]:
+        """Return -1: no record of a bench has a timestamp."""
+        self.answer()
+        return dict.fromkeys(times, -1)
+
+    def users(self) -> frozenset[str]:
+        """Return the names of SCRAM users."""
+        return frozenset({"app"})
+
+    def broker_settings(self) -> frozenset[str]:
+        """Return the names of the brokers' settings, as the test has set them."""
+        self.answer()
+        return frozenset(self.known_settings)
 
     def groups(self) -> dict[str, Any]:
         """Return groups with as many members as the test has set, and groups that only have positions."""

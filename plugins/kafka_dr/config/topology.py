@@ -28,6 +28,7 @@ from kafka_dr.config.fields import (
     matching_text,
 )
 from kafka_dr.config.objectives import Objectives
+from kafka_dr.config.readiness import ReadinessLimits
 from kafka_dr.config.run_limits import Approvers, ParamLimits
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.patterns import PatternList, pattern_list, pattern_problem
@@ -121,6 +122,7 @@ class Flow(Model):
             properties, such as converters, which Connect's REST API does not report. In dedicated mode: all settings of
             the flow. While the worker does not answer, they are read instead of the connectors' configuration.
         objectives: recovery objectives of a move from source to target, and how often it is rehearsed.
+        readiness: limits beyond which readiness_check says that the flow is not ready.
     """
 
     source: Alias
@@ -131,6 +133,7 @@ class Flow(Model):
     isolation: Isolation = "read_uncommitted"
     mirror_maker: dict[str, Setting] = Field(default_factory=dict)
     objectives: Objectives = Objectives()
+    readiness: ReadinessLimits = ReadinessLimits()
 
     @model_validator(mode="after")
     def _has_one_handle(self) -> Flow:

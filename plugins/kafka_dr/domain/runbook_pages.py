@@ -14,6 +14,7 @@ _FAILURES_ELSEWHERE: Mapping[str, str] = {
     Step.RESTORE_POSITIONS: "restore_group_offsets",
     Step.ABORT_PROCEDURE: "abort_procedure",
     "record_positions": "record_positions",
+    "check_flows": "readiness_check",
 }
 #: Steps that a procedure's own page does not explain, each with the page that does.
 _EXPLAINED_ELSEWHERE: Mapping[str, str] = {

@@ -101,6 +101,19 @@ class Archive:
                 hours = sorted(self._names(f"{self._root}/{kind}/{day}"), reverse=True)
             yield from (hour for name in hours if _is_hour(hour := f"{day}/{name}"))
 
+    def newest(self, kind: str) -> datetime | None:
+        """Return the time in the name of the newest file of one kind; None without files.
+
+        Of an hour with merged files only, its last second is returned.
+        """
+        for hour in self.hours(kind):
+            names = [path.rpartition("/")[2] for path in self.names(kind, hour)]
+            if names:
+                times = [name.partition("-")[0] for name in names if name[0].isdigit()]
+                text = f"{hour[:10]}T{max(times)}" if times else f"{hour.replace('/', 'T')}5959.0"
+                return datetime.strptime(text, "%Y-%m-%dT%H%M%S.%f").replace(tzinfo=UTC)
+        return None
+
     def files(self, kind: str, hour: str) -> dict[str, pa.Table | None]:
         """Return the rows of each file of an hour, with the file's metadata, by path within the flow's folder.
 

@@ -82,3 +82,31 @@ def run_between(source: str, target: str, name: str) -> Run:
     request = Request.model_construct(source=source, target=target, reason=name)
     identity = Identity(name, journal.now().strftime("%Y%m%dT%H%M%S"))
     return Run(identity, request, journal, connections.systems(request, topology))
+
+
+def flows_to_check(source: str | None, target: str | None) -> list[Run]:
+    """Return a run of no DAG for each flow of the topology, which reads and never acts; or for one flow alone.
+
+    Args:
+        source, target: aliases of the one flow; both None for all flows.
+
+    Raises:
+        BadInput: the topology has no such flow, or only one of the two is given.
+    """
+    topology, connections = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", "")), Connections()
+    if (source is None) != (target is None):
+        raise BadInput(
+            "One of the params source and target is missing",
+            f"source {source!a}, target {target!a}",
+            "Give both for one flow, or none for every flow of the topology.",
+        )
+    flows = topology.flows if source is None or target is None else (topology.flow(source, target),)
+    journal = Journal(connections.journal_url(topology.journal.connection))
+    identity = Identity("readiness_check", journal.now().strftime("%Y%m%dT%H%M%S"))
+    return [
+        Run(identity, request, journal, connections.systems(request, topology))
+        for flow in flows
+        for request in [
+            Request(source=flow.source, target=flow.target, reason="readiness_check", deadlines=topology.deadlines)
+        ]
+    ]

@@ -32,6 +32,8 @@ _POLICIES = {
 }
 
 
+#: Reason of the blocker of topics that the target lacks.
+NOT_YET_THERE = "Topics are not on the target yet"
 Check = Callable[[Observation], Iterator[Blocker]]
 
 
@@ -212,7 +214,7 @@ def topics_match(o: Observation) -> Iterator[Blocker]:
     if missing:
         yield Blocker(
             "topics_match",
-            "Topics are not on the target yet",
+            NOT_YET_THERE,
             first_few(missing, MOST_LISTED),
             "Wait until MirrorMaker 2 has created these topics. If MirrorMaker 2 does not create a topic, correct"
             " `topics` of the source connector, or give MirrorMaker 2's principal the right to create topics on the"

@@ -6,6 +6,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import ConfigResource
 
 from kafka_dr.hooks.brokers.client import in_service
 from kafka_dr.hooks.brokers.connection import REQUEST_SECONDS
@@ -38,6 +39,16 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         """Return all live brokers, sorted by id; KafkaUnavailable also if the cluster's answer names no broker."""
         with self._border("listing brokers"):
             return sorted((Broker(n.id, n.host, n.port) for n in in_service(self._admin, timeout)), key=lambda b: b.id)
+
+    def broker_settings(self, timeout: float = REQUEST_SECONDS) -> frozenset[str]:
+        """Return the names of the settings that any broker knows, which differ from one Kafka version to the next.
+
+        Kafka's protocol does not tell a broker's version. The right DESCRIBE_CONFIGS on the cluster is needed.
+        """
+        resources = [ConfigResource(ConfigResource.Type.BROKER, str(broker.id)) for broker in self.brokers(timeout)]
+        with self._border("reading the brokers' settings"):
+            answers = self._admin.describe_configs(resources, request_timeout=timeout).values()
+            return frozenset(name for answer in answers for name in answer.result(timeout + 5))
 
     def users(self, timeout: float = REQUEST_SECONDS) -> frozenset[str] | None:
         """Return the names of SCRAM users; None if the cluster refuses to list its users, or does not answer."""

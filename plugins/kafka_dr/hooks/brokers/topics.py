@@ -169,21 +169,29 @@ class ClusterTopics(ClusterConnection):
 
     def starts(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, int]:
         """Return the log start by partition; one call takes thousands of partitions."""
-        return self._offsets(partitions, OffsetSpec.earliest(), READ_UNCOMMITTED, timeout)
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.earliest()), READ_UNCOMMITTED, timeout)
 
     def ends(
         self, partitions: Iterable[TopicPartition], isolation: str = READ_UNCOMMITTED, timeout: float = 60.0
     ) -> dict[TopicPartition, int]:
         """Return the log end by partition, or the last stable offset under read_committed; takes many partitions."""
-        return self._offsets(partitions, OffsetSpec.latest(), isolation, timeout)
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.latest()), isolation, timeout)
+
+    def offsets_at(self, times: Mapping[TopicPartition, int], timeout: float = 60.0) -> dict[TopicPartition, int]:
+        """Return the first offset whose record has this timestamp (ms since 1970) or a later one, by partition.
+
+        -1: no record of the partition is as new. One call takes thousands of partitions.
+        """
+        specs = {partition: OffsetSpec.for_timestamp(at) for partition, at in times.items()}
+        return self._offsets(specs, READ_UNCOMMITTED, timeout)
 
     def _offsets(
-        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, isolation: str, timeout: float
+        self, wanted: Mapping[TopicPartition, OffsetSpec], isolation: str, timeout: float
     ) -> dict[TopicPartition, int]:
-        """Return the log start or log end by partition; after transient errors, request it again.
+        """Return an offset by partition; after transient errors, request it again.
 
         Args:
-            spec: which offset: log start or log end.
+            wanted: which offset of the partition: log start, log end, or that of a time.
             isolation: under read_committed, the last stable offset is returned as the log end.
         """
         level = {READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED, READ_COMMITTED: IsolationLevel.READ_COMMITTED}[
@@ -191,12 +199,12 @@ class ClusterTopics(ClusterConnection):
         ]
 
         def send(pending: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future[Any]]]:
-            specs = {WirePartition(topic, partition): spec for topic, partition in pending}
+            specs = {WirePartition(*partition): wanted[partition] for partition in pending}
             if specs:
                 futures = self._admin.list_offsets(specs, isolation_level=level, request_timeout=timeout)
                 yield from ((TopicPartition(wire.topic, wire.partition), future) for wire, future in futures.items())
 
-        answers = self._settled("listing offsets", dict.fromkeys(partitions), send, timeout, of_groups=False)
+        answers = self._settled("listing offsets", dict.fromkeys(wanted), send, timeout, of_groups=False)
         return {partition: info.offset for partition, info in answers}
 
 

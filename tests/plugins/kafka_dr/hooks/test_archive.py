@@ -237,3 +237,15 @@ def test_an_object_store_that_refuses_is_named_without_its_credentials(object_st
 def test_memory_is_really_an_object_store() -> None:
     """The tests above exercise both ways of writing."""
     assert fsspec.filesystem("memory").protocol == "memory"
+
+
+def test_the_newest_file_tells_its_time(archive: Archive) -> None:
+    """Of an hour whose files were merged, its last second; None without a file."""
+    assert archive.newest("ends") is None
+    for seconds in (0, 20, 10):
+        archive.write("ends", rows(seconds), NOON + timedelta(seconds=seconds))
+    assert archive.newest("ends") == NOON + timedelta(seconds=20)
+    archive.merge(NOON + timedelta(hours=2))
+    assert archive.newest("ends") == NOON + timedelta(minutes=59, seconds=59)
+    archive.write("ends", rows(1), NOON + timedelta(hours=1, milliseconds=5))
+    assert archive.newest("ends") == NOON + timedelta(hours=1, milliseconds=5)

@@ -1,0 +1,321 @@
+"""Check whether a flow could be failed over now, without changing anything; write the flow's readiness document.
+
+Invariants
+1. Nothing is written but the document: no lease, no journal entry, no record, no ACL entry.
+2. What cannot be read is a finding; the other checks run nevertheless.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kafka_dr.actions.readiness.fingerprint import read_fingerprint
+from kafka_dr.actions.readiness.lag import measure_lag
+from kafka_dr.actions.readiness.observe import observed_at_rest
+from kafka_dr.actions.readiness.outlook import outlook_of
+from kafka_dr.actions.readiness.signs import (
+    certificate_ends,
+    checkpoint_at,
+    heartbeat_at,
+    offset_sync_at,
+    sample_at,
+    watcher_at,
+)
+from kafka_dr.actions.readiness.topic_ids import known_topic_ids
+from kafka_dr.concurrently import run_concurrently
+from kafka_dr.config.topology import Flow
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.drills import drill_findings
+from kafka_dr.domain.readiness.lag import FlowLag, missing_copies
+from kafka_dr.domain.readiness.observation import Observation
+from kafka_dr.domain.readiness.readiness import NOT_YET_THERE, find_blockers
+from kafka_dr.domain.readiness.report import FORM, Checked, Outlook, document_of, movement_before
+from kafka_dr.domain.readiness.signs import (
+    FlowLimits,
+    Movement,
+    certificate_findings,
+    growth_findings,
+    heartbeat_findings,
+    lag_findings,
+    moved_on,
+    quiet_findings,
+    recorder_findings,
+    topics_awaited,
+    watcher_findings,
+)
+from kafka_dr.domain.readiness.state import Figure, ReadinessFinding, Severity, findings_of, unknown_figures
+from kafka_dr.errors import SwitchbackError, SystemUnavailable
+from kafka_dr.hooks.private_files import private_folder
+from kafka_dr.hooks.whole_file import write_whole
+from kafka_dr.procedure.entries import DrillJudged, facts_in
+from kafka_dr.procedure.run import Run
+from kafka_dr.vocabulary import Entry, Step
+
+T = TypeVar("T")
+#: Days between two drills of a flow whose topology states none.
+_DRILL_DAYS = 92.0
+#: Default of MirrorMaker 2's refresh.topics.interval.seconds, and how long it may take to create topics after that.
+_REFRESH_SECONDS, _CREATION_SECONDS = 600.0, 60.0
+#: A check that could not read something is made again if it took less than this, in seconds: a topic may have been
+#: deleted between two readings.
+_AGAIN_SECONDS = 10.0
+#: A figure that was true longer ago than this, in seconds, counts as stale.
+_OLDEST_SECONDS = 300.0
+
+
+def check_flow(procedure: Run) -> dict[str, Any]:
+    """Check the flow of a run, write its readiness document, and return the document.
+
+    Raises:
+        JournalUnavailable: the journal, whose clock and signs of life count, does not answer.
+        OSError: the document could not be written.
+    """
+    path = document_path(procedure)
+    before = read_document(path)
+    checked = FlowCheck(procedure, before).run()
+    if checked.took_seconds < _AGAIN_SECONDS and any(finding.id == "cannot_read" for finding in checked.findings):
+        checked = FlowCheck(procedure, before).run()
+    document = document_of(checked, before)
+    private_folder(path.parent)
+    write_whole(path, json.dumps(document, indent=1, allow_nan=False), 0o600)
+    return document
+
+
+def document_path(procedure: Run) -> Path:
+    """Return where the readiness document of a run's flow is."""
+    request = procedure.request
+    return Path(procedure.topology.evidence) / "readiness" / f"{request.source}-to-{request.target}.json"
+
+
+def read_document(path: Path) -> dict[str, Any] | None:
+    """Return a readiness document; None if there is none, or if it cannot be read or has another form."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) and document.get("form") == FORM else None
+
+
+def drill_days(flow: Flow) -> float:
+    """Return the days between two drills of a flow."""
+    return float(getattr(getattr(flow, "objectives", None), "drill_days", _DRILL_DAYS))
+
+
+class FlowCheck:
+    """One check of one flow: collects findings, ages and movements."""
+
+    def __init__(self, procedure: Run, before: Mapping[str, Any] | None) -> None:
+        """Prepare the check; `before`: the document of the check before, None if there is none."""
+        self._procedure, self._before = procedure, before
+        self._limits = FlowLimits(**procedure.flow.readiness.model_dump())
+        self._now = procedure.journal.now()
+        self._findings: list[ReadinessFinding] = []
+        self._figures: list[Figure] = []
+        self._ages: dict[str, float | None] = {}
+        # Of what this check cannot read, the next one needs what the check before has read.
+        self._movements = {name: Movement(**stored) for name, stored in (before or {}).get("movements", {}).items()}
+        self._awaited: dict[str, float] = (before or {}).get("awaited", {})
+
+    @property
+    def _seconds_now(self) -> float:
+        return self._now.timestamp()
+
+    def run(self) -> Checked:
+        """Return what the check found."""
+        began = time.monotonic()
+        held, at_rest, lag = self._holder(), False, None
+        observation = None if held else self._try("observation", self._observe)
+        if held:
+            outlook = self._left_alone("pair_held", held)
+        elif observation is not None and is_at_rest(observation):
+            at_rest = True
+            outlook = self._left_alone("flow_at_rest", "the flow is stopped, and the opposite flow runs")
+        else:
+            lag = self._judge(observation)
+            outlook = outlook_of(self._procedure, lag)
+        unread = any(finding.id == "cannot_read" for finding in self._findings)
+        return replace(
+            self._checked(lag, outlook),
+            at_rest=at_rest,
+            complete=not (held or at_rest or unread),
+            took_seconds=time.monotonic() - began,
+        )
+
+    def _holder(self) -> str:
+        """Return which procedure holds the pair of clusters, as text; "" if none does."""
+        lease = self._procedure.journal.lease(self._procedure.pair)
+        return "" if lease is None or lease.released_at is not None else f"{lease.holder} holds the pair of clusters"
+
+    def _observe(self) -> Observation:
+        return observed_at_rest(self._procedure, known_topic_ids(self._procedure))
+
+    def _left_alone(self, check: str, why: str) -> Outlook:
+        self._findings.append(ReadinessFinding(check, Severity.FAILED, "", why))
+        return Outlook(unknown=dict.fromkeys(("certain", "possible", "rereads", "seconds"), why))
+
+    def _checked(self, lag: FlowLag | None, outlook: Outlook) -> Checked:
+        request, flow = self._procedure.request, self._procedure.flow
+        figures = unknown_figures(self._figures, self._seconds_now, _OLDEST_SECONDS)
+        return Checked(
+            source=request.source,
+            target=request.target,
+            at=self._procedure.journal.now(),
+            findings=[*self._findings, *figures],
+            outlook=outlook,
+            lag=None if lag is None else lag.as_dict(),
+            ages=self._ages,
+            drill=newest_drill(self._procedure),
+            drill_days=drill_days(flow),
+            movements=self._movements,
+            awaited=self._awaited,
+        )
+
+    def _judge(self, observation: Observation | None) -> FlowLag | None:
+        """Run all checks; return the lag, None if the logs could not be compared."""
+        procedure, limits = self._procedure, self._limits
+        with run_concurrently() as start:
+            signs = {
+                name: start(read, procedure)
+                for name, read in (
+                    ("heartbeat", heartbeat_at),
+                    ("checkpoint", checkpoint_at),
+                    ("offset_sync", offset_sync_at),
+                    ("sample", sample_at),
+                    ("watcher", watcher_at),
+                    ("certificates", certificate_ends),
+                )
+            }
+            lagging = None if observation is None else start(measure_lag, procedure, observation)
+            fingerprint = None if observation is None else start(read_fingerprint, procedure, observation)
+        self._now = procedure.journal.now()
+        self._judge_signs(signs)
+        ends = self._answer("certificates", signs["certificates"]) or {}
+        self._findings += certificate_findings(ends, self._seconds_now, limits.certificate_days)
+        self._judge_installation()
+        lag: FlowLag | None = self._answer("lag", lagging)
+        self._judge_lag(lag)
+        if observation is not None:
+            self._judge_blockers(observation)
+            self._judge_copies(observation)
+            self._judge_movements(observation, signs)
+        today = self._answer("fingerprint", fingerprint)
+        self._findings += drill_findings(newest_drill(procedure), today, drill_days(procedure.flow), self._now)
+        return lag
+
+    def _judge_signs(self, signs: Mapping[str, Future[Any]]) -> None:
+        """Judge heartbeats, recorder and watcher, by when each last showed life."""
+        known = {
+            name: self._answer(name, signs[name])
+            for name in ("heartbeat", "checkpoint", "offset_sync", "sample", "watcher")
+        }
+        for name, at in known.items():
+            self._ages[name] = None if at is None else max(0.0, self._seconds_now - at)
+        flow, recorder = self._procedure.flow, self._procedure.topology.recorder
+        self._findings += watcher_findings(self._ages["watcher"])
+        self._findings += heartbeat_findings(self._ages["heartbeat"], self._limits)
+        if flow.connectors.heartbeat is not None:
+            why = "the target has no mirrored heartbeat of this flow"
+            self._figures.append(Figure("heartbeat", self._ages["heartbeat"], self._seconds_now, why))
+        if recorder is not None:
+            self._findings += recorder_findings(self._ages["sample"], recorder.interval_seconds)
+        else:
+            self._findings.append(
+                ReadinessFinding("recorder_missing", Severity.WARNING, "", "the topology names no recorder")
+            )
+
+    def _judge_installation(self) -> None:
+        """Judge what else the first steps of a procedure refuse: modes of files, and the connection of Spark."""
+        procedure = self._procedure
+        for name, check in (
+            ("open_files", procedure.refuse_open_files),
+            ("spark", lambda: procedure.systems.connections.check_spark(procedure.topology.spark.connection)),
+        ):
+            try:
+                check()
+            except SystemUnavailable as error:
+                self._findings.append(ReadinessFinding(name, Severity.UNKNOWN, "", str(error)))
+            except SwitchbackError as error:
+                self._findings.append(ReadinessFinding(name, Severity.FAILED, "", str(error)))
+
+    def _judge_lag(self, lag: FlowLag | None) -> None:
+        at = None if lag is None else self._seconds_now
+        why = "the logs of both clusters could not be compared"
+        self._figures.append(Figure("lag", None if lag is None else lag.records, at, why))
+        if lag is not None:
+            why = "no record of a lagging partition could be read"
+            self._figures.append(Figure("record_age", lag.seconds, at, why))
+            self._findings += lag_findings(lag, self._limits)
+
+    def _judge_blockers(self, observation: Observation) -> None:
+        """Run the checks of a procedure; a topic that MirrorMaker 2 may not have looked for yet is only a warning."""
+        blockers, now = find_blockers(observation), self._seconds_now
+        missing = {topic for topic, remote in observation.scope.items() if remote not in observation.target.topics}
+        copied = {tp.topic for tp, last in observation.flow.replicated.items() if last is not None}
+        self._awaited = topics_awaited(missing, copied, (self._before or {}).get("awaited", {}), now)
+        refresh = float(observation.flow.source_config.get("refresh.topics.interval.seconds", _REFRESH_SECONDS))
+        young = {topic for topic, since in self._awaited.items() if now - since <= refresh + _CREATION_SECONDS}
+        if missing and missing == young:
+            blockers = [blocker for blocker in blockers if blocker.reason != NOT_YET_THERE]
+            text = f"MirrorMaker 2 has not created these new topics yet: {first_few(sorted(young))}"
+            self._findings.append(ReadinessFinding("topics_new", Severity.WARNING, "", text))
+        self._findings += findings_of(blockers)
+
+    def _judge_copies(self, observation: Observation) -> None:
+        ends = observation.last
+        if missing := missing_copies(ends.source_ends, ends.target_ends, observation.flow.replicated):
+            text = f"the target's logs are empty, although Connect counts records as copied: {first_few(missing)}"
+            self._findings.append(ReadinessFinding("copies_missing", Severity.FAILED, "", text))
+
+    def _judge_movements(self, observation: Observation, signs: Mapping[str, Future[Any]]) -> None:
+        """Compare the sums of log ends and positions with those of the check before."""
+        sums = {
+            "source_ends": sum(observation.last.source_ends.values()),
+            "target_ends": sum(observation.last.target_ends.values()),
+            "positions": int(observation.positions["position"].sum()),
+        }
+        before = {name: movement_before(self._before, name) for name in sums}
+        self._movements = {name: moved_on(before[name], value, self._seconds_now) for name, value in sums.items()}
+        source, target = before["source_ends"], before["target_ends"]
+        if source and target and self._seconds_now - source.at >= self._limits.record_age_seconds:
+            grown = ((source.sum, sums["source_ends"]), (target.sum, sums["target_ends"]))
+            self._findings += growth_findings(*grown, self._limits.copied_share)
+        for name, causes in (("checkpoint", ("source_ends", "positions")), ("offset_sync", ("source_ends",))):
+            if signs[name].exception() is None:
+                moved = [before[cause] for cause in causes]
+                limit = self._limits.checkpoint_latency_seconds
+                self._findings += quiet_findings(f"{name}s", signs[name].result(), moved, self._seconds_now, limit)
+
+    def _try(self, about: str, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except SwitchbackError as error:
+            self._findings.append(ReadinessFinding("cannot_read", Severity.UNKNOWN, about, f"{about}: {error}"))
+            return None
+
+    def _answer(self, about: str, answer: Future[T] | None) -> T | None:
+        return None if answer is None else self._try(about, answer.result)
+
+
+def is_at_rest(observation: Observation) -> bool:
+    """Whether the flow is stopped as a whole, and the opposite flow runs: no failover in this direction is meant."""
+    reverse = observation.reverse
+    return (
+        bool(observation.flow.source_connectors)
+        and all(connector.stopped for connector in observation.flow.source_connectors)
+        and reverse is not None
+        and bool(reverse.source_connectors)
+        and all(connector.runs for connector in reverse.source_connectors)
+    )
+
+
+def newest_drill(procedure: Run) -> DrillJudged | None:
+    """Return the newest drill of a run's flow that has ended; None without a drill."""
+    request = procedure.request
+    judged = facts_in(procedure.journal.entries(step=Step.CLOSE_PROCEDURE, kind=Entry.NOTE), DrillJudged)
+    return next((d for d in reversed(judged) if (d.source, d.target) == (request.source, request.target)), None)

@@ -1,0 +1,45 @@
+"""What the newest drill of a flow says about the flow's readiness today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from kafka_dr.domain.plain_text import count_of, format_moment
+from kafka_dr.domain.readiness.fingerprint import Fingerprint, changes_since
+from kafka_dr.domain.readiness.state import ReadinessFinding, Severity
+from kafka_dr.procedure.entries import DrillJudged
+
+
+def due_at(drill: DrillJudged, days: float) -> datetime:
+    """Return when the next drill is due: so many days after the last one ended."""
+    return datetime.fromisoformat(drill.ended_at) + timedelta(days=days)
+
+
+def drill_findings(
+    drill: DrillJudged | None, today: Fingerprint | None, days: float, now: datetime
+) -> Iterator[ReadinessFinding]:
+    """Yield findings unless the newest drill passed, is not due again, and was made under what is in place today.
+
+    Args:
+        drill: the flow's newest drill that has ended; None without a drill.
+        today: fingerprint of what is in place now; None if it could not be read.
+        days: the drill's period.
+    """
+    if drill is None:
+        yield ReadinessFinding("drill_missing", Severity.UNVERIFIED, "", "no drill of this flow has ended yet")
+        return
+    named = f"the {drill.drill_kind} drill {drill.procedure_id}, which ended at {format_moment(drill.ended_at)},"
+    if drill.verdict == "failed":
+        yield ReadinessFinding("drill_failed", Severity.FAILED, "", f"{named} failed")
+    elif drill.verdict != "passed" or drill.findings_open:
+        still_open = count_of(len(drill.findings_open), "open finding")
+        yield ReadinessFinding(
+            "drill_open", Severity.UNVERIFIED, "", f"{named} has the verdict {drill.verdict}, {still_open}"
+        )
+    if now > due_at(drill, days):
+        yield ReadinessFinding("drill_due", Severity.UNVERIFIED, "", f"{named} is older than {days:g} days")
+    if today is None:
+        yield ReadinessFinding("fingerprint_unknown", Severity.UNKNOWN, "", "what is in place today could not be read")
+    else:
+        yield from changes_since(Fingerprint.from_dict(drill.fingerprint), today)

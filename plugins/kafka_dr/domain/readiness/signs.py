@@ -1,0 +1,171 @@
+"""Findings from signs of life and limits: heartbeats, internal topics, recorder, watcher, lag, certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kafka_dr.domain.plain_text import format_duration
+from kafka_dr.domain.readiness.lag import FlowLag
+from kafka_dr.domain.readiness.state import ReadinessFinding, Severity
+
+#: Seconds after which the watcher counts as silent; the watcher shows life every 5 s.
+_WATCHER_SECONDS = 60.0
+#: Number of sampling intervals after which the recorder counts as silent, and the least seconds for that.
+_LATE_SAMPLES, _LEAST_SAMPLE_SECONDS = 3, 30.0
+
+
+@dataclass(frozen=True)
+class FlowLimits:
+    """FlowLimits of a flow, from `readiness` of the flow in the topology.
+
+    Attributes:
+        record_age_seconds: largest age of a record that waits for its copy.
+        replication_latency_seconds: largest age of the newest mirrored heartbeat.
+        checkpoint_latency_seconds: longest time without a new checkpoint, or a new offset sync, although records flow.
+        lag_records, lag_bytes: largest lag; None: not judged.
+        copied_share: least share of the records written since the last check of which the target must have copies.
+        certificate_days: least time that every certificate must still be valid.
+    """
+
+    record_age_seconds: float = 60.0
+    replication_latency_seconds: float = 30.0
+    checkpoint_latency_seconds: float = 120.0
+    lag_records: int | None = None
+    lag_bytes: int | None = None
+    copied_share: float = 0.5
+    certificate_days: float = 14.0
+
+
+@dataclass(frozen=True)
+class Movement:
+    """A sum that was read at each check, and when the sum was last seen to have changed.
+
+    Attributes:
+        at: when the sum was read, in seconds since 1970.
+        changed_from, changed_to: the two checks between which it last changed; None: no change was seen.
+    """
+
+    sum: int
+    at: float
+    changed_from: float | None = None
+    changed_to: float | None = None
+
+
+def moved_on(before: Movement | None, value: int, now: float) -> Movement:
+    """Return the movement after a new reading."""
+    if before is None:
+        return Movement(value, now)
+    if value != before.sum:
+        return Movement(value, now, before.at, now)
+    return Movement(value, now, before.changed_from, before.changed_to)
+
+
+def topics_awaited(
+    missing: Iterable[str], copied: Iterable[str], before: Mapping[str, float], now: float
+) -> dict[str, float]:
+    """Return topic -> since when its creation on the target is awaited, of topics of which nothing was ever copied.
+
+    Args:
+        missing: source topics that the target lacks.
+        copied: source topics of which Connect stores an offset.
+        before: what the check before has returned.
+    """
+    return {topic: before.get(topic, now) for topic in sorted(set(missing) - set(copied))}
+
+
+def lag_findings(lag: FlowLag, limits: FlowLimits) -> Iterator[ReadinessFinding]:
+    """Yield a finding for each limit that the lag exceeds."""
+    seconds, size = lag.seconds, lag.bytes
+    if seconds is not None and seconds > limits.record_age_seconds:
+        yield _failed("record_age", f"a record waits for its copy for {_seconds(seconds, limits.record_age_seconds)}")
+    if limits.lag_records is not None and lag.records > limits.lag_records:
+        yield _failed(
+            "lag_records", f"the target lacks up to {lag.records:,} records, at most {limits.lag_records:,} may"
+        )
+    if limits.lag_bytes is not None and size is not None and size > limits.lag_bytes:
+        yield _failed("lag_bytes", f"the target lacks about {size:,} bytes, at most {limits.lag_bytes:,} may be")
+
+
+def growth_findings(source: tuple[int, int], target: tuple[int, int], share: float) -> Iterator[ReadinessFinding]:
+    """Yield a finding if the target's logs grew by much less than the source's since the last check.
+
+    Args:
+        source, target: sums of log ends, at the last check and now.
+        share: least share of the source's growth by which the target must grow.
+    """
+    written, copied = source[1] - source[0], target[1] - target[0]
+    if written > 0 and copied < share * written:
+        yield _failed(
+            "records_copied", f"since the last check {written:,} records were written, {max(0, copied):,} copied"
+        )
+
+
+def heartbeat_findings(age: float | None, limits: FlowLimits) -> Iterator[ReadinessFinding]:
+    """Yield a finding if the newest mirrored heartbeat is older than replication may take; `age`: None if unknown."""
+    if age is not None and age > limits.replication_latency_seconds:
+        limit = limits.replication_latency_seconds
+        yield _failed("replication_latency", f"the age of the newest mirrored heartbeat is {_seconds(age, limit)}")
+
+
+def quiet_findings(
+    what: str, newest: float | None, causes: Iterable[Movement | None], now: float, seconds: float
+) -> Iterator[ReadinessFinding]:
+    """Yield a finding if an internal topic got no record although all that causes its records has moved.
+
+    Args:
+        what: `checkpoints` or `offset_syncs`.
+        newest: time of the topic's newest record, in seconds since 1970; None without a record.
+        causes: movements as of the last check; None: there was no check.
+        seconds: how long the topic may take after a movement was seen.
+    """
+    moved = list(causes)
+    spans = [
+        (m.changed_from, m.changed_to) for m in moved if m and m.changed_from is not None and m.changed_to is not None
+    ]
+    if not moved or len(spans) < len(moved):
+        return
+    began, seen = min(start for start, _ in spans), max(end for _, end in spans)
+    if now - seen >= seconds and (newest is None or newest < began):
+        age = "ever" if newest is None else f"for {format_duration(round(now - newest))}"
+        yield _failed(f"{what}_quiet", f"no new record {age}, although records and positions moved")
+
+
+def watcher_findings(age: float | None) -> Iterator[ReadinessFinding]:
+    """Yield a finding if the watcher shows no life; `age` of its last sign, None: it never showed any."""
+    if age is None or age > _WATCHER_SECONDS:
+        seen = "never showed life" if age is None else f"showed life {format_duration(round(age))} ago"
+        yield _failed("watcher_silent", f"watch_old_source {seen}")
+
+
+def recorder_findings(age: float | None, interval_seconds: float) -> Iterator[ReadinessFinding]:
+    """Yield a finding if the flight recorder stored no sample lately; `age`: None if there is no sample."""
+    limit = max(_LATE_SAMPLES * interval_seconds, _LEAST_SAMPLE_SECONDS)
+    if age is None or age > limit:
+        seen = "has stored no sample" if age is None else f"has stored no sample for {_seconds(age, limit)}"
+        yield _failed("recorder_silent", f"the flight recorder {seen}")
+
+
+def certificate_findings(ends: Mapping[str, float], now: float, days: float) -> Iterator[ReadinessFinding]:
+    """Yield a finding for each certificate that ends soon or has ended.
+
+    Args:
+        ends: what the certificate is for -> its end, in seconds since 1970.
+        days: least time that it must still be valid.
+    """
+    for name, end in sorted(ends.items()):
+        if end <= now:
+            yield ReadinessFinding("certificate_ends", Severity.FAILED, name, f"the certificate of {name} has ended")
+        elif end - now < days * 86_400:
+            left = (end - now) / 86_400
+            yield ReadinessFinding(
+                "certificate_ends", Severity.WARNING, name, f"the certificate of {name} ends in {left:.1f} days"
+            )
+
+
+def _failed(check: str, text: str) -> ReadinessFinding:
+    return ReadinessFinding(check, Severity.FAILED, "", text)
+
+
+def _seconds(seen: float, limit: float) -> str:
+    return f"{format_duration(round(seen, 1))} (at most {format_duration(limit)})"

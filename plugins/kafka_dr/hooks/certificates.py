@@ -1,0 +1,66 @@
+"""Until when certificates are valid: those in PEM files, and those that a TLS server shows."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+
+from cryptography import x509
+
+from kafka_dr.errors import BadInput
+
+_SECONDS = 3.0
+
+
+def end_of_pem(pem: bytes, name: str) -> float:
+    """Return the end of the first certificate in PEM text, in seconds since 1970.
+
+    Args:
+        name: what the certificate is for, for errors.
+
+    Raises:
+        BadInput: the text holds no certificate.
+    """
+    try:
+        return x509.load_pem_x509_certificates(pem)[0].not_valid_after_utc.timestamp()
+    except ValueError:
+        raise _unreadable(name, "it is no PEM text with a certificate") from None
+
+
+def read_pem(path: str, name: str) -> bytes:
+    """Return the content of a PEM file; raise BadInput if the file cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise _unreadable(name, f"{path}: {error.strerror}") from None
+
+
+def end_of_server(address: str, seconds: float = _SECONDS) -> float | None:
+    """Return when the certificate that a TLS server shows ends, in seconds since 1970; None if none is shown.
+
+    The certificate is only read and not verified, because an ended one is what is looked for.
+
+    Args:
+        address: such as `broker-1:9093`.
+    """
+    host, _, port = address.rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), seconds) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secured,
+        ):
+            shown = secured.getpeercert(binary_form=True)
+    except (OSError, ValueError):
+        return None
+    return x509.load_der_x509_certificate(shown).not_valid_after_utc.timestamp() if shown else None
+
+
+def _unreadable(name: str, why: str) -> BadInput:
+    return BadInput(
+        f"The certificate of {name} cannot be read",
+        why,
+        "Correct the path in the connection's extra, or let the user who runs Airflow's tasks read the file.",
+    )

@@ -1,0 +1,77 @@
+"""Check the readiness of flows, and tell of each flow's change by its Airflow asset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Asset, AssetAlias, BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from kafka_dr.actions.readiness.flow_check import check_flow, document_path, read_document
+from kafka_dr.concurrently import run_concurrently
+from kafka_dr.domain.runbook_pages import page_of_failure
+from kafka_dr.errors import SwitchbackError, SystemUnavailable
+from kafka_dr.procedure.find import flows_to_check
+from kafka_dr.procedure.run import Run
+
+#: The task's outlet: assets of flows are added to it when a flow's state changes.
+CHANGES = AssetAlias("switchback_readiness")
+
+
+def asset_of(source: str, target: str) -> Asset:
+    """Return the asset of a flow's readiness, on which teams schedule DAGs of their own."""
+    return Asset(f"switchback://readiness/{source}-to-{target}")
+
+
+class CheckFlows(BaseOperator):
+    """Check every flow of the topology, or the one that the params name; change nothing."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(outlets=[CHANGES], **settings)
+
+    def execute(self, context: Any) -> dict[str, str]:
+        """Write the document of each flow, and return flow -> state; fail if a flow could not be checked at all.
+
+        A state other than VERIFIED fails no task: the check did its work.
+        """
+        params = context["params"]
+        try:
+            runs = flows_to_check(params.get("source"), params.get("target"))
+        except SwitchbackError as refused:
+            raise self._as_airflow(refused) from None
+        with run_concurrently() as start:
+            answers = [
+                (run, (read_document(document_path(run)) or {}).get("state"), start(_check, run)) for run in runs
+            ]
+        states, errors = dict[str, str](), list[Exception]()
+        for run, before, answer in answers:
+            name = f"{run.request.source}->{run.request.target}"
+            if (error := answer.exception()) is not None:
+                self.log.error("%s could not be checked: %s", name, error)
+                errors.append(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+                continue
+            document = answer.result()
+            states[name] = document["state"]
+            self.log.info("%s: %s %s", name, document["state"], "; ".join(document["reasons"]))
+            if document["state"] != before:
+                self._tell(context, run, document)
+        if errors:
+            raise self._as_airflow(errors[0])
+        return states
+
+    def _tell(self, context: Any, run: Run, document: dict[str, Any]) -> None:
+        extra = {"state": document["state"], "checked_at": document["checked_at"], "reasons": document["reasons"][:5]}
+        context["outlet_events"][CHANGES].add(asset_of(run.request.source, run.request.target), extra=extra)
+
+    def _as_airflow(self, error: Exception) -> Exception:
+        if not isinstance(error, SwitchbackError):
+            return error
+        kind = AirflowException if isinstance(error, SystemUnavailable) else AirflowFailException
+        return kind(f"{error} Page: {page_of_failure(self.task_id)}")
+
+
+def _check(run: Run) -> dict[str, Any]:
+    try:
+        return check_flow(run)
+    finally:
+        run.close()

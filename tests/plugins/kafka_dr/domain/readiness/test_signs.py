@@ -1,0 +1,97 @@
+"""Each limit and each sign of life is judged; what is merely idle is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.readiness.lag import FlowLag, PartitionLag
+from kafka_dr.domain.readiness.signs import (
+    FlowLimits,
+    Movement,
+    certificate_findings,
+    growth_findings,
+    heartbeat_findings,
+    lag_findings,
+    moved_on,
+    quiet_findings,
+    recorder_findings,
+    watcher_findings,
+)
+from kafka_dr.domain.readiness.state import Severity
+
+LIMITS = FlowLimits()
+DAY = 86_400.0
+
+
+def lag(records: int, seconds: float, size: int = 0) -> FlowLag:
+    """The lag of one partition whose oldest record is so old."""
+    one = PartitionLag(TopicPartition("orders", 0), records, records, size, round(1000 * (1_000 - seconds)), True)
+    return FlowLag((one,) if records else (), 3, 1_000.0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "limits", "ids"),
+    [
+        (lag(0, 0), FlowLimits(lag_records=0, lag_bytes=0), []),
+        (lag(10**6, 60, 10**9), LIMITS, []),
+        (lag(1, 60.5), LIMITS, ["record_age"]),
+        (lag(11, 1), FlowLimits(lag_records=10), ["lag_records"]),
+        (lag(11, 1, 200), FlowLimits(lag_bytes=100), ["lag_bytes"]),
+    ],
+)
+def test_lag_is_judged_by_age_and_where_stated_by_records_and_bytes(
+    seen: FlowLag, limits: FlowLimits, ids: list[str]
+) -> None:
+    """The limits of seed values hold unless the topology states others."""
+    assert [finding.id for finding in lag_findings(seen, limits)] == ids
+
+
+def test_growth_is_judged_by_its_share() -> None:
+    """Nothing written is nothing missing; half of it is enough by default."""
+    assert not [*growth_findings((10, 10), (10, 10), 0.5)] and not [*growth_findings((0, 100), (0, 50), 0.5)]
+    assert [f.id for f in growth_findings((0, 100), (0, 49), 0.5)] == ["records_copied"]
+    # A topic was deleted: both sums fall.
+    assert not [*growth_findings((100, 10), (100, 10), 0.5)]
+
+
+def test_signs_of_life_are_judged_by_their_age() -> None:
+    """An unknown heartbeat is no finding here, because it is an unknown figure."""
+    assert [f.id for f in heartbeat_findings(30.5, LIMITS)] == ["replication_latency"]
+    assert not [*heartbeat_findings(29, LIMITS)] and not [*heartbeat_findings(None, LIMITS)]
+    assert not [*watcher_findings(59)] and [f.id for f in watcher_findings(61)] == ["watcher_silent"]
+    assert "never" in next(watcher_findings(None)).text
+    assert not [*recorder_findings(29, 10)] and [f.id for f in recorder_findings(31, 10)] == ["recorder_silent"]
+    assert not [*recorder_findings(100, 60)] and "no sample" in next(recorder_findings(None, 10)).text
+
+
+def test_a_certificate_is_named_before_it_ends() -> None:
+    """A warning first, which leaves the state; then a failed check."""
+    found = {f.about: f.severity for f in certificate_findings({"a": DAY, "b": -1, "c": 15 * DAY}, 0.0, 14)}
+    assert found == {"a": Severity.WARNING, "b": Severity.FAILED}
+
+
+def quiet(newest: float | None, *moved: Movement | None, now: float = 600.0) -> list[str]:
+    """The ids of what is found."""
+    return [finding.id for finding in quiet_findings("checkpoints", newest, moved, now, 120.0)]
+
+
+def test_an_internal_topic_is_quiet_only_if_all_its_causes_moved_and_time_has_passed() -> None:
+    """Idle groups write no checkpoints; what moved a moment ago may write them soon."""
+    moved, idle = Movement(5, 300.0, 0.0, 300.0), Movement(5, 300.0)
+    assert quiet(-1.0, moved, moved) == quiet(None, moved) == ["checkpoints_quiet"]
+    assert quiet(10.0, moved, moved) == quiet(-1.0, moved, idle) == quiet(-1.0, moved, None) == []
+    assert quiet(-1.0, moved, now=419.0) == []
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=12))
+def test_a_movement_names_the_two_checks_between_which_the_sum_changed(sums: list[int]) -> None:
+    """The last change counts, whatever came before."""
+    movement = None
+    for at, value in enumerate(sums):
+        movement = moved_on(movement, value, float(at))
+    changes = [at for at in range(1, len(sums)) if sums[at] != sums[at - 1]]
+    assert movement is not None and movement.sum == sums[-1]
+    expected = (float(changes[-1] - 1), float(changes[-1])) if changes else (None, None)
+    assert (movement.changed_from, movement.changed_to) == expected
