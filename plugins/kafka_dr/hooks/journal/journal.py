@@ -337,17 +337,15 @@ class Journal:
         rows = self._read(select(SIGNS.c.at).where(SIGNS.c.name == str(name)))
         return datetime.fromisoformat(rows[0].at) if rows else None
 
-    def claim_notice(self, notice: str, route: str, pause_seconds: float = 0.0) -> bool:
+    def claim_notice(self, notice: str, route: str, state: NoticeState = NoticeState.CLAIMED) -> bool:
         """Claim a notice on a route before it is sent; return whether the caller must send it.
 
         Args:
             notice: the notice's id.
-            pause_seconds: a notice that was not sent is claimed again only this long afterwards.
+            state: what the claim writes.
         """
         refuse_unkept(NOTICES, notice=notice, route=route)
-        return self._write(
-            lambda connection: claim(connection, notice, route, self._time_in(connection), pause_seconds)
-        )
+        return self._write(lambda connection: claim(connection, notice, route, self._time_in(connection), state))
 
     def settle_notice(self, notice: str, route: str, state: NoticeState, detail: str | None = None) -> None:
         """Write what became of a claimed notice on a route; `detail`, at most 500 characters, says why it failed."""

@@ -7,7 +7,7 @@ and the notice is not sent again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
 from sqlalchemy import ColumnElement, Connection, Row, select
@@ -54,19 +54,15 @@ def read_record(row: Row[tuple[object, ...]]) -> NoticeRecord:
     return NoticeRecord(row.notice, row.route, state, at, row.tries, row.detail)
 
 
-def claim(connection: Connection, notice: str, route: str, now: datetime, pause_seconds: float) -> bool:
-    """Claim a notice on a route; return whether the caller must send it.
-
-    Args:
-        pause_seconds: a notice that was not sent is claimed again only this long afterwards.
-    """
+def claim(connection: Connection, notice: str, route: str, now: datetime, state: NoticeState) -> bool:
+    """Write a notice's row, in the given state, if it has none or waits; return whether the caller has written it."""
     row = connection.execute(select(NOTICES).where(_is(notice, route))).first()
-    values = {"state": NoticeState.CLAIMED.value, "at": iso_text(now)}
+    values = {"state": state.value, "at": iso_text(now)}
     if row is None:
         connection.execute(NOTICES.insert().values(notice=notice, route=route, tries=1, **values))
         return True
     record = read_record(row)
-    if record.state != NoticeState.WAITING or now < record.at + timedelta(seconds=pause_seconds):
+    if record.state != NoticeState.WAITING:
         return False
     connection.execute(NOTICES.update().where(_is(notice, route)).values(tries=record.tries + 1, **values))
     return True

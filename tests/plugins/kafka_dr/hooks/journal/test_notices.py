@@ -64,14 +64,14 @@ def test_a_notice_is_claimed_once_on_each_route(journal: Journal, url: str) -> N
         assert not journal.claim_notice("p/failed", "smtp")
 
 
-def test_a_notice_that_was_not_sent_is_claimed_again_after_a_pause(journal: Journal, clock: Clock) -> None:
-    """With the number of its tries."""
+def test_a_notice_that_was_not_sent_is_claimed_again(journal: Journal, clock: Clock) -> None:
+    """With the time and the number of its tries."""
     assert journal.claim_notice("p/failed", "smtp")
     journal.settle_notice("p/failed", "smtp", NoticeState.WAITING, "refused")
-    assert not journal.claim_notice("p/failed", "smtp", pause_seconds=10.0)
     clock.now += timedelta(seconds=10)
-    assert journal.claim_notice("p/failed", "smtp", pause_seconds=10.0)
-    assert [(r.state, r.tries) for r in journal.notices(["p/failed"])] == [(NoticeState.CLAIMED, 2)]
+    assert journal.claim_notice("p/failed", "smtp") and not journal.claim_notice("p/failed", "smtp")
+    (record,) = journal.notices(["p/failed"])
+    assert (record.state, record.tries, record.at) == (NoticeState.CLAIMED, 2, clock.now)
 
 
 def test_what_became_of_notices_is_read_by_id_and_by_state(journal: Journal) -> None:
