@@ -14,8 +14,11 @@ from kafka_dr.hooks.redaction import one_line
 from kafka_dr.watcher.notices import Delivery
 
 _LONGEST_LINE = 1_000
-#: In the text of an error: the connection failed before the notice was sent.
+#: In the text of an error: the connection is wrong, or failed before the notice was sent.
 _BEFORE_SENDING = (
+    "InvalidHeader",
+    "InvalidURL",
+    "InvalidSchema",
     "NewConnectionError",
     "NameResolution",
     "ConnectTimeout",
