@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     now, route = datetime.now(UTC), routes[number - 1]
     lines = ("This is a test. Nothing happened, and nothing is left to do.",)
     notice = Notice(f"test/{now.isoformat()}", Event.TEST, "", now, f"route {number}", lines)
-    delivery = importlib.import_module(_CHANNELS).deliver(route, notice, now)
+    delivery = importlib.import_module(_CHANNELS).deliver_notice(route, notice, now)
     print(f"route {number} ({route}): {delivery.state}{f': {delivery.detail}' if delivery.detail else ''}")
     return 0 if delivery.state == NoticeState.SENT else 1
 

@@ -37,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.environ.update(own_database_environment(options.own_database))
         # With this value Airflow reads connections as a server does, not from its API as a task does.
         os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-        deliver = importlib.import_module(_CHANNELS).deliver
-        importlib.import_module(_WATCHING).watch_sources(_say, deliver)
+        deliver_notice = importlib.import_module(_CHANNELS).deliver_notice
+        importlib.import_module(_WATCHING).watch_sources(_say, deliver_notice)
     except SwitchbackError as error:
         print(f"nothing was begun: {type(error).__name__}: {error}", file=sys.stderr)
     except KeyboardInterrupt:

@@ -25,12 +25,13 @@ from kafka_dr.config.topology import Topology
 from kafka_dr.connections import Connections
 from kafka_dr.domain.notices.notice import Notice, Severity
 from kafka_dr.domain.notices.procedure_notices import procedure_notices
-from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER, readiness_notices, silences, state_of
+from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER, find_silences, readiness_notices, state_of
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.notices import NoticeRecord, NoticeState
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.hooks.redaction import one_line
+from kafka_dr.procedure.entries import subject_of
 
 #: Interval, in seconds, of looks at the journal.
 LOOK_SECONDS = 1.0
@@ -74,7 +75,7 @@ def watch_notices(
         show_life: called with the journal at each look; not called while the topology has no route.
     """
     sender, last_line = NoticeSender(tell, deliver), ""
-    settings = _Settings()
+    settings = _RoutesNow()
     while not ended():
         try:
             line = ""
@@ -92,7 +93,7 @@ def watch_notices(
         time.sleep(interval)
 
 
-class _Settings:
+class _RoutesNow:
     """Topology and journal, read again once a minute; if that fails, those that were read before stay in use."""
 
     def __init__(self) -> None:
@@ -214,7 +215,7 @@ class Board:
             for notice in procedure_notices(procedure_id, [entries[n] for n in sorted(entries)], now)
         ]
         services = (WATCHER, RECORDER) if topology.recorder else (WATCHER,)
-        found += silences({service: journal.last_sign(service) for service in services}, self._since, now)
+        found += find_silences({service: journal.last_sign(service) for service in services}, self._since, now)
         for flow in topology.flows:
             found += self._readiness(journal, Path(topology.evidence), f"{flow.source}->{flow.target}", now)
         return found
@@ -222,8 +223,7 @@ class Board:
     def _read(self, journal: Journal, first_look_at: datetime | None) -> None:
         since = None if first_look_at is None else first_look_at - _READ_BACK
         for entry in journal.entries_after(self._read_to, since):
-            about = entry.payload.get("procedure_id") if isinstance(entry.payload, dict) else None
-            self._entries.setdefault(about or entry.procedure_id, {})[entry.sequence] = entry
+            self._entries.setdefault(subject_of(entry), {})[entry.sequence] = entry
             self._read_to = max(self._read_to, entry.sequence)
 
     def _readiness(self, journal: Journal, evidence: Path, flow: str, now: datetime) -> list[Notice]:

@@ -35,7 +35,7 @@ _STATES = ("VERIFIED", "NEEDS_VERIFICATION", "UNKNOWN", "NOT_VERIFIED")
 _STALE_SECONDS = 900.0
 
 
-def silences(signs: Mapping[str, datetime | None], waiting_since: datetime, now: datetime) -> list[Notice]:
+def find_silences(signs: Mapping[str, datetime | None], waiting_since: datetime, now: datetime) -> list[Notice]:
     """Return a notice for each service that is silent; the id changes only with the service's last sign of life.
 
     Args:

@@ -28,7 +28,7 @@ from kafka_dr.hooks.journal.leases import (
     select_newest_lease,
     take_pair,
 )
-from kafka_dr.hooks.journal.notices import NoticeRecord, NoticeState, claim, read_record, settle
+from kafka_dr.hooks.journal.notices import NoticeRecord, NoticeState, claim_row, read_record, settle_row
 from kafka_dr.hooks.journal.tables import (
     ENTRIES,
     LEASES,
@@ -345,12 +345,12 @@ class Journal:
             state: what the claim writes.
         """
         refuse_unkept(NOTICES, notice=notice, route=route)
-        return self._write(lambda connection: claim(connection, notice, route, self._time_in(connection), state))
+        return self._write(lambda connection: claim_row(connection, notice, route, self._time_in(connection), state))
 
     def settle_notice(self, notice: str, route: str, state: NoticeState, detail: str | None = None) -> None:
         """Write what became of a claimed notice on a route; `detail`, at most 500 characters, says why it failed."""
         refuse_unkept(NOTICES, **({"detail": detail} if detail else {}))
-        self._write(lambda connection: settle(connection, notice, route, self._time_in(connection), state, detail))
+        self._write(lambda connection: settle_row(connection, notice, route, self._time_in(connection), state, detail))
 
     def notices(self, ids: Iterable[str] = (), state: NoticeState | None = None) -> list[NoticeRecord]:
         """Return what became of these notices on all routes, or of all notices in a state."""

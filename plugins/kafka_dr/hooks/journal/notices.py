@@ -1,7 +1,7 @@
-"""Which notices were sent: a process claims a notice on a route before it sends, so that no other one sends it too.
+"""Which notices were sent: a process claims a notice on a route before it sends the notice.
 
-A claim that was never settled belongs to a process that ended, or still works: whether its notice was sent is unknown,
-and the notice is not sent again.
+No other process then sends it. A claim that was never settled belongs to a process that ended, or still works: whether
+its notice was sent is unknown, and the notice is not sent again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_record(row: Row[tuple[object, ...]]) -> NoticeRecord:
     return NoticeRecord(row.notice, row.route, state, at, row.tries, row.detail)
 
 
-def claim(connection: Connection, notice: str, route: str, now: datetime, state: NoticeState) -> bool:
+def claim_row(connection: Connection, notice: str, route: str, now: datetime, state: NoticeState) -> bool:
     """Write a notice's row, in the given state, if it has none or waits; return whether the caller has written it."""
     row = connection.execute(select(NOTICES).where(_is(notice, route))).first()
     values = {"state": state.value, "at": iso_text(now)}
@@ -68,7 +68,7 @@ def claim(connection: Connection, notice: str, route: str, now: datetime, state:
     return True
 
 
-def settle(
+def settle_row(
     connection: Connection, notice: str, route: str, now: datetime, state: NoticeState, detail: str | None
 ) -> None:
     """Write what became of a claimed notice."""

@@ -1,4 +1,4 @@
-"""The tables of journal entries, leases, heartbeats and notices, and the conversion of their rows to Python objects.
+"""The tables of journal entries, leases, heartbeats and notices, and their rows as Python objects.
 
 The tables are created and changed by the scripts in `migrations/versions/`, of which these are the sum.
 """

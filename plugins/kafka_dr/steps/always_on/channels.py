@@ -29,7 +29,7 @@ _BEFORE_SENDING = (
 )
 
 
-def deliver(route: NotificationRoute, notice: Notice, now: datetime) -> Delivery:
+def deliver_notice(route: NotificationRoute, notice: Notice, now: datetime) -> Delivery:
     """Send a notice on a route, and return what became of it; raise nothing.
 
     Args:

@@ -1,4 +1,4 @@
-"""Airflow's notifiers for SMTP, Slack and webhooks, each so that it sends a notice at most once and logs nothing.
+"""Airflow's notifiers for SMTP, Slack and webhooks; each sends a notice at most once, and logs nothing.
 
 A notifier that tried again by itself could send a notice twice: a server may have taken what it did not confirm. What a
 server answers, and its address, may hold a secret, so that an error is told by its kind and code alone.

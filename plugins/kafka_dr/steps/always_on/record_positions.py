@@ -22,7 +22,7 @@ from kafka_dr.domain.notices.service_notices import RECORDER, SILENT_SECONDS
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.steps.always_on.channels import deliver
+from kafka_dr.steps.always_on.channels import deliver_notice
 from kafka_dr.watcher.notices import watch_notices
 
 #: Interval, in seconds, at which this task looks for due notices and shows that the recorder lives.
@@ -75,7 +75,7 @@ class RecordPositions(BaseOperator):
         def ended() -> bool:
             return self._process.poll() is not None
 
-        run_in_background(partial(watch_notices, self.log.info, deliver, _LOOK_SECONDS, show_life, ended))
+        run_in_background(partial(watch_notices, self.log.info, deliver_notice, _LOOK_SECONDS, show_life, ended))
 
     def on_kill(self) -> None:
         """End the recorder; the recorder has 30 s to save the sample that it is taking."""

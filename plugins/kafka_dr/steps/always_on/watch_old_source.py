@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from kafka_dr.steps.always_on.channels import deliver
+from kafka_dr.steps.always_on.channels import deliver_notice
 from kafka_dr.watcher.watcher import watch_sources
 
 
@@ -15,4 +15,4 @@ class WatchOldSource(BaseOperator):
 
     def execute(self, context: Any) -> None:
         """Watch until Airflow ends the task; an error is logged, and the next request tries again."""
-        watch_sources(self.log.info, deliver)
+        watch_sources(self.log.info, deliver_notice)

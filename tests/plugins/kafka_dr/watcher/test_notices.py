@@ -23,14 +23,14 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.notices import NoticeState
 from kafka_dr.procedure.binding import topology_digest
 from kafka_dr.steps.always_on import notifiers
-from kafka_dr.steps.always_on.channels import deliver
+from kafka_dr.steps.always_on.channels import deliver_notice
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.watcher import notices as sending
 from kafka_dr.watcher.notices import Delivery, NoticeSender, watch_notices
 from kafka_dr.watcher.watcher import Watcher
 
 from tests.support.facts import NO_FILE, whole
-from tests.support.notice_servers import GOOD, HANGS, LATER, REFUSES, mail_server, webhook_server
+from tests.support.notices.servers import GOOD, HANGS, LATER, REFUSES, mail_server, webhook_server
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROOT = Path(__file__).parents[4]
@@ -58,7 +58,7 @@ class Site:
         """The topology, as the file states it now."""
         return load_topology(self.bench.topology)
 
-    def sender(self, send: Callable[..., Delivery] = deliver, **options: Any) -> NoticeSender:
+    def sender(self, send: Callable[..., Delivery] = deliver_notice, **options: Any) -> NoticeSender:
         """Return a sender that knows nothing yet, for which the routes begin now at the latest."""
         sender = NoticeSender(self.lines.append, send, **options)
         self.look(sender)
@@ -282,12 +282,12 @@ _KILLED = """
 import os, signal, sys
 from kafka_dr.config.settings import load_topology
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.steps.always_on.channels import deliver
+from kafka_dr.steps.always_on.channels import deliver_notice
 from kafka_dr.watcher.notices import NoticeSender
 
 def killed(route, notice, now):
     if sys.argv[2] == "sent":
-        deliver(route, notice, now)
+        deliver_notice(route, notice, now)
     os.kill(os.getpid(), signal.SIGKILL)
 
 sender = NoticeSender(print, killed)
@@ -385,7 +385,7 @@ def test_without_a_route_nothing_is_read(site: Site, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("KAFKA_DR_TOPOLOGY", str(site.bench.topology))
     site.routes()
     looks: list[int] = []
-    watch_notices(site.lines.append, deliver, 0.0, ended=lambda: looks.append(1) or len(looks) > 3)
+    watch_notices(site.lines.append, deliver_notice, 0.0, ended=lambda: looks.append(1) or len(looks) > 3)
     assert site.lines == []
 
 
@@ -396,7 +396,7 @@ def test_what_keeps_notices_from_being_read_is_told_once(site: Site, monkeypatch
     monkeypatch.setattr(NoticeSender, "look", lambda *_: 1 / 0)
     looks: list[int] = []
     shown: list[Journal] = []
-    watch_notices(site.lines.append, deliver, 0.0, shown.append, lambda: looks.append(1) or len(looks) > 3)
+    watch_notices(site.lines.append, deliver_notice, 0.0, shown.append, lambda: looks.append(1) or len(looks) > 3)
     assert site.lines == ["notices: ZeroDivisionError: division by zero"] and len(shown) == 3
 
 

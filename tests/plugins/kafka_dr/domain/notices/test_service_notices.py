@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER, readiness_notices, silences, state_of
+from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER, find_silences, readiness_notices, state_of
 
 TEN = datetime(2026, 11, 22, 10, tzinfo=UTC)
 
@@ -18,18 +18,18 @@ def after(seconds: float) -> datetime:
 
 def test_a_silence_is_one_event_until_the_service_lives_again() -> None:
     """The id follows from the last sign of life."""
-    assert silences({WATCHER: TEN}, TEN, after(59)) == []
-    (first,) = silences({WATCHER: TEN}, TEN, after(61))
-    (again,) = silences({WATCHER: TEN}, TEN, after(3600))
-    (next_one,) = silences({WATCHER: after(100)}, TEN, after(200))
+    assert find_silences({WATCHER: TEN}, TEN, after(59)) == []
+    (first,) = find_silences({WATCHER: TEN}, TEN, after(61))
+    (again,) = find_silences({WATCHER: TEN}, TEN, after(3600))
+    (next_one,) = find_silences({WATCHER: after(100)}, TEN, after(200))
     assert first.id == again.id != next_one.id and first.event == "watcher_silent" and first.flow == ""
     assert "since 2026-11-22 10:00:00 UTC" in first.lines[0]
 
 
 def test_a_service_that_never_lived_is_silent_too() -> None:
     """From a minute after somebody began to look."""
-    assert silences({RECORDER: None}, TEN, after(59)) == []
-    (never,) = silences({RECORDER: None}, TEN, after(61))
+    assert find_silences({RECORDER: None}, TEN, after(59)) == []
+    (never,) = find_silences({RECORDER: None}, TEN, after(61))
     assert never.event == "recorder_silent" and "ever" in never.lines[0]
 
 

@@ -15,9 +15,9 @@ from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.domain.notices.notice import Event, Notice
 from kafka_dr.hooks.journal.notices import NoticeState
 from kafka_dr.steps.always_on import notifiers
-from kafka_dr.steps.always_on.channels import deliver
+from kafka_dr.steps.always_on.channels import deliver_notice
 
-from tests.support.notice_servers import GOOD, HANGS, HANGS_UP, LATER, REFUSES, free_port, mail_server, webhook_server
+from tests.support.notices.servers import GOOD, HANGS, HANGS_UP, LATER, REFUSES, free_port, mail_server, webhook_server
 
 TEN = datetime(2026, 11, 22, 10, tzinfo=UTC)
 SECRET = "s3cr3t-of-the-server"
@@ -73,7 +73,7 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def test_a_mail_says_what_to_do_and_where(mail: Any) -> None:
     """To all recipients, in one mail, without what looks like a secret, and not as HTML of somebody else's."""
-    assert deliver(MAIL, GATE, TEN).state is NoticeState.SENT
+    assert deliver_notice(MAIL, GATE, TEN).state is NoticeState.SENT
     (text,) = mail.texts
     assert text.startswith("[warning] east->west: gate opened: approve_failover of planned_failover\n")
     assert "Time left: 90 s" in text and "Move all clients? Plan abc" in text
@@ -86,7 +86,7 @@ def test_a_mail_says_what_to_do_and_where(mail: Any) -> None:
 
 def test_a_webhook_gets_one_document(hook: Any) -> None:
     """As text for chats, and in parts for programs."""
-    assert deliver(WEBHOOK, GATE, TEN).state is NoticeState.SENT
+    assert deliver_notice(WEBHOOK, GATE, TEN).state is NoticeState.SENT
     (document,) = hook.documents
     assert (document["event"], document["severity"], document["flow"]) == ("gate_opened", "warning", "east->west")
     assert document["text"].splitlines() == [document["title"], *document["lines"]]
@@ -96,7 +96,7 @@ def test_a_webhook_gets_one_document(hook: Any) -> None:
 
 def test_slack_gets_the_text_in_its_channel(hook: Any) -> None:
     """By Slack's API, as Airflow's provider calls it."""
-    assert deliver(SLACK, GATE, TEN).state is NoticeState.SENT
+    assert deliver_notice(SLACK, GATE, TEN).state is NoticeState.SENT
     (document,) = hook.documents
     assert document["channel"] == "#ops" and document["text"].startswith("[warning] east->west: gate opened")
 
@@ -123,7 +123,7 @@ def test_what_a_server_does_is_told_and_it_gets_the_notice_once(
 ) -> None:
     """A server that has taken a notice and does not say so is not sent the notice again; no secret is printed."""
     mail.mood = hook.mood = mood
-    delivery = deliver(route, GATE, TEN)
+    delivery = deliver_notice(route, GATE, TEN)
     assert (delivery.state, delivery.detail) == (state, told)
     assert len(mail.mails) + len(hook.documents) == 1
     printed = "".join(capfd.readouterr())
@@ -140,7 +140,7 @@ def test_a_server_that_is_away_got_nothing(
     extra = extras.get(route.kind, {})
     host, port = ("127.0.0.1", free_port()) if route.kind == "smtp" else (url, None)
     connect(monkeypatch, route.connection, conn_type=route.kind, host=host, port=port, password=SECRET, extra=extra)
-    delivery = deliver(route, GATE, TEN)
+    delivery = deliver_notice(route, GATE, TEN)
     assert delivery.state is NoticeState.WAITING and "before it was sent" in delivery.detail
     assert SECRET not in delivery.detail and SECRET not in "".join(capfd.readouterr())
 
@@ -148,16 +148,16 @@ def test_a_server_that_is_away_got_nothing(
 def test_a_wrong_password_waits_for_a_right_one(mail: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's answer is told by its code, because it may repeat the password."""
     mail.login = ("switchback", "another")
-    delivery = deliver(MAIL, GATE, TEN)
+    delivery = deliver_notice(MAIL, GATE, TEN)
     assert delivery.state is NoticeState.WAITING
     assert delivery.detail == "SMTPAuthenticationError (SMTP 535), before it was sent" and mail.mails == []
 
 
 def test_a_connection_or_a_provider_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The notice waits until somebody has made the connection, or installed the provider."""
-    assert deliver(WEBHOOK, GATE, TEN).detail == "Airflow has no usable connection notices_hook"
+    assert deliver_notice(WEBHOOK, GATE, TEN).detail == "Airflow has no usable connection notices_hook"
     monkeypatch.setitem(sys.modules, "airflow.providers.slack.notifications.slack", None)
-    delivery = deliver(SLACK, GATE, TEN)
+    delivery = deliver_notice(SLACK, GATE, TEN)
     assert delivery.state is NoticeState.WAITING
     assert delivery.detail == "the provider for slack is missing: install requirements.txt"
 
