@@ -23,15 +23,24 @@ from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Topology
 from kafka_dr.connections import Connections
-from kafka_dr.domain.notices.notice import Notice, Severity
+from kafka_dr.domain.notices.notice import Event, Notice, Severity
 from kafka_dr.domain.notices.procedure_notices import procedure_notices
-from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER, find_silences, readiness_notices, state_of
+from kafka_dr.domain.notices.service_notices import (
+    RECORDER,
+    SILENT_SECONDS,
+    WATCHER,
+    MonitoredService,
+    find_silences,
+    readiness_notices,
+    state_of,
+)
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.notices import NoticeRecord, NoticeState
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.hooks.redaction import one_line
 from kafka_dr.procedure.entries import subject_of
+from kafka_dr.recorder.journal_notes import name_in_journal
 
 #: Interval, in seconds, of looks at the journal.
 LOOK_SECONDS = 1.0
@@ -214,8 +223,7 @@ class Board:
             for procedure_id, entries in self._entries.items()
             for notice in procedure_notices(procedure_id, [entries[n] for n in sorted(entries)], now)
         ]
-        services = (WATCHER, RECORDER) if topology.recorder else (WATCHER,)
-        found += find_silences({service: journal.last_sign(service) for service in services}, self._since, now)
+        found += find_silences(_services(journal, topology), self._since, now)
         for flow in topology.flows:
             found += self._readiness(journal, Path(topology.evidence), f"{flow.source}->{flow.target}", now)
         return found
@@ -241,6 +249,22 @@ class Board:
         if before != state:
             journal.show_life(name, state)
         return found
+
+
+def _services(journal: Journal, topology: Topology) -> list[MonitoredService]:
+    """Return watcher and recorder with their last signs of life.
+
+    A recorder that signs shows the life of each flow with its samples; of another one only its process is seen.
+    """
+    services = [MonitoredService(WATCHER, Event.WATCHER_SILENT, journal.last_sign(WATCHER))]
+    if topology.recorder is None:
+        return services
+    flows = [f"{flow.source}->{flow.target}" for flow in topology.flows] if topology.recorder.public_keys else [""]
+    limit = SILENT_SECONDS + 3 * topology.recorder.interval_seconds
+    for flow in flows:
+        name = name_in_journal(flow) if flow else RECORDER
+        services.append(MonitoredService(name, Event.RECORDER_SILENT, journal.last_sign(name), flow, limit))
+    return services
 
 
 def _takes(route: NotificationRoute, notice: Notice) -> bool:

@@ -109,7 +109,8 @@ class Notice:
         if self.until is not None:
             seconds = max(0, int((self.until - now).total_seconds()))
             left = f"Time left: {seconds} s, until {self.until:%Y-%m-%d %H:%M:%S} UTC."
-        return tuple(filter(None, (since, *self.lines, left, self._link(airflow_url))))
+        page = f"What to do: runbooks/notifications.md#{self.event}"
+        return tuple(filter(None, (since, *self.lines, left, page, self._link(airflow_url))))
 
     def _link(self, airflow_url: str) -> str:
         if self.dag_id is None or self.run_id is None:

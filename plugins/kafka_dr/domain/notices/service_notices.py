@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,20 +14,14 @@ from kafka_dr.vocabulary import Step
 #: A service that showed no life for this long is silent, in seconds.
 SILENT_SECONDS = 60.0
 RECORDER, WATCHER = "record_positions", Step.WATCH_OLD_SOURCE.value
-_SILENCES = {
-    RECORDER: (
-        Event.RECORDER_SILENT,
-        (
-            "If the source is lost now, the loss is known up to the recorder's last sample only. Unpause the DAG"
-            " record_positions, and read the log of its task."
-        ),
+_ADVICE = {
+    Event.RECORDER_SILENT: (
+        "If the source is lost now, the loss is known up to the recorder's last sample only. Unpause the DAG"
+        " record_positions, and read the log of its task."
     ),
-    WATCHER: (
-        Event.WATCHER_SILENT,
-        (
-            "No process fences an old source that answers again, or guards the last move of clients. Unpause the DAG"
-            " watch_old_source, and read the log of its task."
-        ),
+    Event.WATCHER_SILENT: (
+        "No process fences an old source that answers again, or guards the last move of clients. Unpause the DAG"
+        " watch_old_source, and read the log of its task."
     ),
 }
 #: States of a flow's readiness, best first.
@@ -35,23 +30,41 @@ _STATES = ("VERIFIED", "NEEDS_VERIFICATION", "UNKNOWN", "NOT_VERIFIED")
 _STALE_SECONDS = 900.0
 
 
-def find_silences(signs: Mapping[str, datetime | None], waiting_since: datetime, now: datetime) -> list[Notice]:
+@dataclass(frozen=True)
+class MonitoredService:
+    """A process that shows its life in the journal.
+
+    Attributes:
+        event: what its silence is.
+        flow: `source->target`; "" for a service of all flows.
+        last: its last sign of life, in UTC; None if it never showed one.
+        silent_after: without a sign for this long it is silent, in seconds.
+    """
+
+    name: str
+    event: Event
+    last: datetime | None
+    flow: str = ""
+    silent_after: float = SILENT_SECONDS
+
+
+def find_silences(services: Iterable[MonitoredService], waiting_since: datetime, now: datetime) -> list[Notice]:
     """Return a notice for each service that is silent; the id changes only with the service's last sign of life.
 
     Args:
-        signs: service -> its last sign of life in the journal; None if it never showed one.
-        waiting_since: since when somebody looks for signs: a service that never showed one is silent from then on.
+        waiting_since: since when somebody looks for signs: no service is silent before it could show one.
     """
     found = []
-    for service, last in signs.items():
-        since = last or waiting_since
-        if (now - since).total_seconds() < SILENT_SECONDS:
+    for service in services:
+        since = max(service.last or waiting_since, waiting_since)
+        if (now - since).total_seconds() < service.silent_after:
             continue
-        event, advice = _SILENCES[service]
+        last = service.last
         seen = f"since {last:%Y-%m-%d %H:%M:%S} UTC" if last else "ever"
-        text = (f"{service} has shown no sign of life {seen}.", advice)
-        identity = f"{service}/{last.isoformat() if last else 'never'}/{event}"
-        found.append(Notice(identity, event, "", since, f"{service} shows no sign of life", text))
+        text = (f"{service.name} has shown no sign of life {seen}.", _ADVICE[service.event])
+        identity = f"{service.name}/{last.isoformat() if last else 'never'}/{service.event}"
+        subject = f"{service.name} shows no sign of life"
+        found.append(Notice(identity, service.event, service.flow, since, subject, text))
     return found
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,14 +17,14 @@ from kafka_dr.concurrently import run_in_background
 from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Topology
 from kafka_dr.connections import Connections
-from kafka_dr.domain.notices.service_notices import RECORDER, SILENT_SECONDS
+from kafka_dr.domain.notices.service_notices import RECORDER
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.steps.always_on.channels import deliver_notice
 from kafka_dr.watcher.notices import watch_notices
 
-#: Interval, in seconds, at which this task looks for due notices and shows that the recorder lives.
+#: Interval, in seconds, at which this task looks for due notices, and shows that the recorder lives.
 _LOOK_SECONDS = 5.0
 
 
@@ -53,10 +52,8 @@ class RecordPositions(BaseOperator):
             env={"MALLOC_ARENA_MAX": "2", **os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         )  # fmt: skip
         print(json.dumps(recorder_settings(topology, Connections())), file=self._process.stdin, flush=True)
-        self._told_at = time.monotonic()
-        self._begin_notices(longest=max(SILENT_SECONDS, 3 * topology.recorder.interval_seconds))
+        self._begin_notices()
         for line in self._process.stdout or ():
-            self._told_at = time.monotonic()
             self.log.info(line.rstrip())
         raise SystemUnavailable(
             "The recorder ended",
@@ -65,12 +62,11 @@ class RecordPositions(BaseOperator):
             f" Page: {page_of_failure(self.task_id)}",
         )
 
-    def _begin_notices(self, longest: float) -> None:
-        """Send notices on a thread, and show that the recorder lives unless it prints nothing for `longest` seconds."""
+    def _begin_notices(self) -> None:
+        """Send notices on a thread, and show there that the recorder's process lives, until it has ended."""
 
         def show_life(journal: Journal) -> None:
-            if time.monotonic() - self._told_at < longest:
-                journal.show_life(RECORDER)
+            journal.show_life(RECORDER)
 
         def ended() -> bool:
             return self._process.poll() is not None

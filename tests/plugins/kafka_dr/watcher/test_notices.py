@@ -332,7 +332,7 @@ def test_a_defect_of_a_notifier_ends_nothing(site: Site) -> None:
 
 
 def test_a_silent_watcher_is_told_by_another_sender(site: Site, hook: Any) -> None:
-    """Once, until it lives and is silent again; a recorder only where the topology has one."""
+    """Once, until it lives and is silent again."""
     sender = site.sender()
     for seconds in (30, 31, 60):
         site.now += timedelta(seconds=seconds)
@@ -344,13 +344,27 @@ def test_a_silent_watcher_is_told_by_another_sender(site: Site, hook: Any) -> No
     sender.look(site.journal, site.topology)
     sender.wait()
     assert hook.events == ["watcher_silent", "watcher_silent"]
+
+
+def test_a_silent_recorder_is_told_by_flow_where_it_signs(site: Site, hook: Any) -> None:
+    """Without a key only its process is seen."""
     document = json.loads(site.bench.topology.read_text())
-    site.bench.topology.write_text(json.dumps({**document, "recorder": {"archive": "file:///tmp/archive"}}))
-    site.look(sender)
-    assert hook.events[2:] == ["recorder_silent"]
+
+    def recorder(*keys: str) -> None:
+        settings = {"archive": "file:///tmp/archive", "public_keys": keys}
+        site.bench.topology.write_text(json.dumps({**document, "recorder": settings}))
+
+    recorder()
+    sender = site.sender()
     site.journal.show_life(RECORDER)
+    site.look(sender, 89)
+    assert hook.events == []
+    site.look(sender, 2)
+    assert [(sent["event"], sent["flow"]) for sent in hook.documents] == [("recorder_silent", "")]
+    recorder("A" * 43 + "=")
+    site.journal.show_life("recorder primary->standby")
     site.look(sender)
-    assert len(hook.events) == 3
+    assert [sent["flow"] for sent in hook.documents[1:]] == ["standby->primary"]
 
 
 def test_a_readiness_that_falls_is_told_once_by_however_many(site: Site, hook: Any) -> None:

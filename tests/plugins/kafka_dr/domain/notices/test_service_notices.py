@@ -6,7 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER, find_silences, readiness_notices, state_of
+from kafka_dr.domain.notices.notice import Event
+from kafka_dr.domain.notices.service_notices import (
+    WATCHER,
+    MonitoredService,
+    find_silences,
+    readiness_notices,
+    state_of,
+)
 
 TEN = datetime(2026, 11, 22, 10, tzinfo=UTC)
 
@@ -16,21 +23,35 @@ def after(seconds: float) -> datetime:
     return TEN + timedelta(seconds=seconds)
 
 
+def watcher(last: datetime | None) -> list[MonitoredService]:
+    """Return a watcher with a last sign of life."""
+    return [MonitoredService(WATCHER, Event.WATCHER_SILENT, last)]
+
+
 def test_a_silence_is_one_event_until_the_service_lives_again() -> None:
     """The id follows from the last sign of life."""
-    assert find_silences({WATCHER: TEN}, TEN, after(59)) == []
-    (first,) = find_silences({WATCHER: TEN}, TEN, after(61))
-    (again,) = find_silences({WATCHER: TEN}, TEN, after(3600))
-    (next_one,) = find_silences({WATCHER: after(100)}, TEN, after(200))
+    assert find_silences(watcher(TEN), TEN, after(59)) == []
+    (first,) = find_silences(watcher(TEN), TEN, after(61))
+    (again,) = find_silences(watcher(TEN), TEN, after(3600))
+    (next_one,) = find_silences(watcher(after(100)), TEN, after(200))
     assert first.id == again.id != next_one.id and first.event == "watcher_silent" and first.flow == ""
     assert "since 2026-11-22 10:00:00 UTC" in first.lines[0]
 
 
-def test_a_service_that_never_lived_is_silent_too() -> None:
-    """From a minute after somebody began to look."""
-    assert find_silences({RECORDER: None}, TEN, after(59)) == []
-    (never,) = find_silences({RECORDER: None}, TEN, after(61))
-    assert never.event == "recorder_silent" and "ever" in never.lines[0]
+def test_a_recorder_is_silent_by_flow_and_after_its_interval() -> None:
+    """A recorder that samples once an hour is not silent after a minute."""
+    service = MonitoredService("recorder east->west", Event.RECORDER_SILENT, TEN, "east->west", 10_860.0)
+    assert find_silences([service], TEN, after(10_859)) == []
+    (silent,) = find_silences([service], TEN, after(10_860))
+    assert silent.flow == "east->west" and silent.event == "recorder_silent"
+
+
+def test_no_service_is_silent_before_it_could_speak() -> None:
+    """A minute after somebody began to look, whether it never lived or stood still with all others."""
+    for last, word in ((None, "ever"), (TEN - timedelta(hours=3), "since 2026-11-22 07:00:00 UTC")):
+        assert find_silences(watcher(last), TEN, after(59)) == []
+        (silent,) = find_silences(watcher(last), TEN, after(61))
+        assert word in silent.lines[0]
 
 
 def document(state: str, **more: Any) -> dict[str, Any]:
