@@ -18,7 +18,7 @@ class Severity(IntEnum):
 
 
 class Event(StrEnum):
-    """What people are notified of; each has a heading on the page `runbooks/notifications.md`."""
+    """What people are notified of; each but the test has a heading on the page `runbooks/notifications.md`."""
 
     GATE_OPENED = "gate_opened"
     GATE_HALF_TIME = "gate_half_time"
@@ -109,7 +109,7 @@ class Notice:
         if self.until is not None:
             seconds = max(0, int((self.until - now).total_seconds()))
             left = f"Time left: {seconds} s, until {self.until:%Y-%m-%d %H:%M:%S} UTC."
-        page = f"What to do: runbooks/notifications.md#{self.event}"
+        page = "" if self.event is Event.TEST else f"What to do: runbooks/notifications.md#{self.event}"
         return tuple(filter(None, (since, *self.lines, left, page, self._link(airflow_url))))
 
     def _link(self, airflow_url: str) -> str:
