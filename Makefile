@@ -16,7 +16,7 @@ lock: ## renew the requirements files from pyproject.toml
 	@$(VENV) -m pip install --quiet --require-hashes -r requirements-build.txt
 	@$(COMPILE) --group build -o requirements-build.txt
 	@$(COMPILE) pyproject.toml --all-extras -o requirements.lock
-	@$(COMPILE) pyproject.toml --extra s3 --extra postgres -c requirements.lock -o requirements.txt
+	@$(COMPILE) pyproject.toml --extra s3 --extra postgres --extra slack -c requirements.lock -o requirements.txt
 
 check: setup ## format, lint, types, layers, requirements, house rules
 	@$(VENV) -m tests.check

@@ -16,8 +16,8 @@ from pathlib import Path
 from kafka_dr.commands.without_airflow.own_database import own_database_environment
 from kafka_dr.errors import SwitchbackError
 
-#: The module that imports Airflow: imported late, because Airflow reads the environment when it is first imported.
-_WATCHING = "kafka_dr.watcher.watcher"
+#: Modules that import Airflow: imported late, because Airflow reads the environment when it is first imported.
+_WATCHING, _CHANNELS = "kafka_dr.watcher.watcher", "kafka_dr.steps.always_on.channels"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.environ.update(own_database_environment(options.own_database))
         # With this value Airflow reads connections as a server does, not from its API as a task does.
         os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-        importlib.import_module(_WATCHING).watch_sources(_say)
+        deliver_notice = importlib.import_module(_CHANNELS).deliver_notice
+        importlib.import_module(_WATCHING).watch_sources(_say, deliver_notice)
     except SwitchbackError as error:
         print(f"nothing was begun: {type(error).__name__}: {error}", file=sys.stderr)
     except KeyboardInterrupt:

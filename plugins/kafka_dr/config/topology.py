@@ -29,6 +29,7 @@ from kafka_dr.config.fields import (
 )
 from kafka_dr.config.objectives import Objectives
 from kafka_dr.config.readiness import ReadinessLimits
+from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.config.run_limits import Approvers, ParamLimits
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.patterns import PatternList, pattern_list, pattern_problem
@@ -303,6 +304,7 @@ class Topology(Model):
         drain: the application's hook that stops and starts its clients.
         source_probe: the application's hook that states whether the application reaches a source that seems lost.
         fence_hook: a hook of the site that fences a cluster by other means than ACLs.
+        notifications: who is told of what; a run is not bound to it.
         cool_down_seconds: after a procedure, how long no other procedure may take the same pair of clusters.
         reconcile_seconds: longest time after which an owner (operator, GitOps, Terraform) puts something back; who has
             left the markers alone for two of these periods puts nothing back.
@@ -327,6 +329,7 @@ class Topology(Model):
     deadlines: Deadlines = Deadlines()
     limits: ParamLimits = ParamLimits()
     approvers: Approvers = Approvers()
+    notifications: tuple[NotificationRoute, ...] = ()
     reconcile_seconds: Seconds = 120.0
     cool_down_seconds: Annotated[float, Field(strict=True, ge=0, le=LONGEST_DEADLINE, allow_inf_nan=False)] = 900.0
 

@@ -222,6 +222,20 @@ def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
             yield ("groups", index, "pattern"), f"the same pattern as groups[{first}], whose policy always applies"
 
 
+def notices_are_of_known_flows(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield a problem for each flow under `notifications` that the file does not have."""
+    known = [f"{flow.get('source')}->{flow.get('target')}" for _, flow in _flows(data)]
+    routes = data.get("notifications")
+    for index, route in enumerate(routes if isinstance(routes, list) else ()):
+        flows = _mapping(route).get("flows")
+        for number, flow in enumerate(flows if isinstance(flows, list) else ()):
+            if isinstance(flow, str) and "->" in flow and flow not in known:
+                yield (
+                    ("notifications", index, "flows", number),
+                    f"{flow!a} is not a flow of this file; flows: {', '.join(map(ascii, known))}",
+                )
+
+
 CHECKS: tuple[Check, ...] = (
     find_secrets,
     flows_join_known_clusters,
@@ -231,6 +245,7 @@ CHECKS: tuple[Check, ...] = (
     naming_can_be_read_back,
     mirror_maker_settings,
     group_patterns_are_different,
+    notices_are_of_known_flows,
 )
 
 

@@ -126,8 +126,9 @@ def topology_digest(topology: Topology) -> str:
     """Return the SHA-256 of the topology's canonical JSON without defaults, in hexadecimal.
 
     Without defaults, so that a later version, which may have more settings, computes the same digest in the same run.
+    Without `notifications`, so that a recipient who is added during a run does not stop the run.
     """
-    return digest_of(topology.model_dump(mode="json", exclude_defaults=True))
+    return digest_of(topology.model_dump(mode="json", exclude_defaults=True, exclude={"notifications"}))
 
 
 def terms_of(procedure: Run) -> dict[str, Any]:

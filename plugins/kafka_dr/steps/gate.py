@@ -18,6 +18,7 @@ from kafka_dr.procedure.entries import (
     ApprovalGiven,
     GateApproved,
     GatePassed,
+    QuestionAsked,
     TryBegun,
     facts_of,
 )
@@ -40,10 +41,15 @@ def refuse_unknown_starter(procedure: Run) -> None:
 
 @dataclass(frozen=True)
 class Question:
-    """What a gate asks: a subject, to which the gate itself appends the digest, and a body in Markdown."""
+    """What a gate asks: a subject, to which the gate itself appends the digest, and a body in Markdown.
+
+    Attributes:
+        figures: what to decide by, as sentences for a notice; no content of records.
+    """
 
     subject: str
     body: str
+    figures: tuple[str, ...] = ()
 
 
 class ProcedureGate(JournaledStep, HITLOperator):
@@ -80,7 +86,10 @@ class ProcedureGate(JournaledStep, HITLOperator):
             refuse_unknown_starter(procedure)
             question = self.question(procedure)
             self.subject, self.body = f"{question.subject} {digest}", question.body
-            self.response_timeout = timedelta(seconds=self.wait_seconds(procedure))
+            wait = self.wait_seconds(procedure)
+            self.response_timeout = timedelta(seconds=wait)
+            asked = QuestionAsked(asks=question.subject, digest=digest, wait_seconds=wait, figures=question.figures)
+            record_fact(procedure.authority, self.task_id, asked)
         return super().execute(context)
 
     def still_open(self, procedure: Run) -> bool:

@@ -40,6 +40,7 @@ from kafka_dr.watcher.duties import fence_if_it_answers, stop_if_it_answers
 from kafka_dr.watcher.markers import MarkerKeeper, markers_of
 from kafka_dr.watcher.move_guard import MoveGuard
 from kafka_dr.watcher.moves import guarded_flows, moved_run
+from kafka_dr.watcher.notices import Deliver, watch_notices
 
 _LOOK_SECONDS = 1.0
 #: Shortest interval, in seconds, of looks at the last move of each pair: two flows that copy in a circle double the
@@ -53,9 +54,15 @@ _SIGN_SECONDS = 5.0
 _REFRESH_SECONDS = 60.0
 
 
-def watch_sources(tell: Callable[[str], object]) -> None:
-    """Check all old sources once a second, without end; call `tell` with a line for people when a result changes."""
+def watch_sources(tell: Callable[[str], object], deliver: Deliver) -> None:
+    """Check all old sources once a second, without end, and send due notices in a thread of their own.
+
+    Args:
+        tell: called with a line for people when a result changes.
+        deliver: sends one notice.
+    """
     watcher = Watcher(tell)
+    run_in_background(partial(watch_notices, tell, deliver))
     while True:
         began = time.monotonic()
         watcher.look()

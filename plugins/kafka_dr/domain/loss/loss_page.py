@@ -200,6 +200,11 @@ def _figures(plan: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def loss_figures(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the loss and the re-reads to decide by, as sentences for a notice; they name no group and no topic."""
+    return tuple(line.replace("**", "") for line in (*_figures(plan), *_rereads(plan)))
+
+
 def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
     """Return sentences on the lost records as read on the source; empty without loss.
 

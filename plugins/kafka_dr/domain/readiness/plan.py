@@ -190,6 +190,18 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
     )
 
 
+def plan_figures(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the plan's figures to decide by, as sentences for a notice; they name no group and no topic."""
+    drain = plan["drain_seconds"]
+    return (
+        f"{len(plan['topics'])} topics, {len(plan['groups'])} groups, {plan['lag']} records to replicate, which takes "
+        + ("an unknown time." if drain is None else f"about {drain:.0f} s."),
+        _expectation(plan["groups"]),
+        f"Not provable: {len(plan['unproven'])} points, listed below the question.",
+        f"Clients are fenced for at most {plan['deadlines']['max_fence_seconds']:.0f} s.",
+    )
+
+
 _NAMED = 20
 
 

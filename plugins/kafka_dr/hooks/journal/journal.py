@@ -28,9 +28,11 @@ from kafka_dr.hooks.journal.leases import (
     select_newest_lease,
     take_pair,
 )
+from kafka_dr.hooks.journal.notices import NoticeRecord, NoticeState, claim_row, read_record, settle_row
 from kafka_dr.hooks.journal.tables import (
     ENTRIES,
     LEASES,
+    NOTICES,
     SIGNS,
     CoolDown,
     JournalEntry,
@@ -144,6 +146,18 @@ class Journal:
     def entries_of_steps(self, steps: Iterable[str]) -> list[JournalEntry]:
         """Return all entries that these steps of any procedure wrote, oldest first."""
         query = select(ENTRIES).where(ENTRIES.c.step.in_([str(step) for step in steps])).order_by(ENTRIES.c.sequence)
+        return [_checked_entry(row) for row in self._read(query)]
+
+    def entries_after(self, sequence: int, since: datetime | None = None) -> list[JournalEntry]:
+        """Return the entries with a greater sequence number, by sequence number.
+
+        Args:
+            since: only entries of procedures that wrote an entry at this time or later; None for all procedures.
+        """
+        query = select(ENTRIES).where(ENTRIES.c.sequence > sequence).order_by(ENTRIES.c.sequence)
+        if since is not None:
+            recent = select(ENTRIES.c.procedure_id).where(ENTRIES.c.at >= iso_text(since))
+            query = query.where(ENTRIES.c.procedure_id.in_(recent))
         return [_checked_entry(row) for row in self._read(query)]
 
     def last(self, procedure_id: str, step: str, kind: str) -> JournalEntry | None:
@@ -322,6 +336,26 @@ class Journal:
         """Return the time of a service's last heartbeat, in UTC; None if the service never stored a heartbeat."""
         rows = self._read(select(SIGNS.c.at).where(SIGNS.c.name == str(name)))
         return datetime.fromisoformat(rows[0].at) if rows else None
+
+    def claim_notice(self, notice: str, route: str, state: NoticeState = NoticeState.CLAIMED) -> bool:
+        """Claim a notice on a route before it is sent; return whether the caller must send it.
+
+        Args:
+            notice: the notice's id.
+            state: what the claim writes.
+        """
+        refuse_unkept(NOTICES, notice=notice, route=route)
+        return self._write(lambda connection: claim_row(connection, notice, route, self._time_in(connection), state))
+
+    def settle_notice(self, notice: str, route: str, state: NoticeState, detail: str | None = None) -> None:
+        """Write what became of a claimed notice on a route; `detail`, at most 500 characters, says why it failed."""
+        refuse_unkept(NOTICES, **({"detail": detail} if detail else {}))
+        self._write(lambda connection: settle_row(connection, notice, route, self._time_in(connection), state, detail))
+
+    def notices(self, ids: Iterable[str] = (), state: NoticeState | None = None) -> list[NoticeRecord]:
+        """Return what became of these notices on all routes, or of all notices in a state."""
+        chosen = NOTICES.c.notice.in_(list(ids)) if state is None else NOTICES.c.state == state.value
+        return [read_record(row) for row in self._read(select(NOTICES).where(chosen))]
 
 
 #: Hashes of entries that this process has already compared with their content, each with Python's hash of the content.

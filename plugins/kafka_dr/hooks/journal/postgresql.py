@@ -278,9 +278,9 @@ class PostgresqlDatabase(Database):
             )
         if getattr(cause, "sqlstate", None) in _MISSING_RIGHTS:
             return (
-                "GRANT the journal's role SELECT, INSERT on entries, SELECT, INSERT, UPDATE on leases and SELECT,"
-                " INSERT, DELETE on signs_of_life; if tables are missing or older than this version, open the journal"
-                " once with the role that owns them, or may create them"
+                "GRANT the journal's role SELECT, INSERT on entries, SELECT, INSERT, UPDATE on leases and on notices,"
+                " and SELECT, INSERT, DELETE on signs_of_life; if tables are missing or older than this version, open"
+                " the journal once with the role that owns them, or may create them"
             )
         return super()._next_step(error)
 

@@ -19,7 +19,7 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, sel
 from kafka_dr.errors import BadInput
 
 #: The revisions, oldest first.
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 #: The journal may share its database with other programs, which may also use Alembic.
 VERSION_TABLE = "switchback_version"
 _VERSION = Table(VERSION_TABLE, MetaData(), Column("version_num", String(32)))

@@ -1,4 +1,4 @@
-"""The tables of journal entries, leases and heartbeats, and the conversion of their rows to Python objects.
+"""The tables of journal entries, leases, heartbeats and notices, and their rows as Python objects.
 
 The tables are created and changed by the scripts in `migrations/versions/`, of which these are the sum.
 """
@@ -44,6 +44,16 @@ SIGNS = Table(
     TABLES,
     Column("name", String(100), primary_key=True),
     Column("at", String(40), nullable=False),
+    Column("detail", String(500)),
+)
+NOTICES = Table(
+    "notices",
+    TABLES,
+    Column("notice", String(400), primary_key=True),
+    Column("route", String(300), primary_key=True),
+    Column("state", String(20), nullable=False, index=True),
+    Column("at", String(40), nullable=False),
+    Column("tries", Integer, nullable=False),
     Column("detail", String(500)),
 )
 

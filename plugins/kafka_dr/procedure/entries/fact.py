@@ -197,6 +197,12 @@ def entries_about(entries: Iterable[E], procedure_id: str) -> list[E]:
     ]
 
 
+def subject_of(entry: Line) -> str:
+    """Return the id of the procedure that wrote an entry, or about which the watcher wrote the entry."""
+    about = entry.payload.get("procedure_id") if isinstance(entry.payload, Mapping) else None
+    return str(about or entry.procedure_id)
+
+
 def facts_in(entries: Iterable[Line], fact: type[F]) -> list[F]:
     """Return the facts of the class `fact`, or of a subclass, that the entries hold, in the order of the entries."""
     return [instance for _, instance in facts_of(entries, fact)]

@@ -156,6 +156,22 @@ class ApprovalGiven(SignedFact, Approval, steps=GATES, kind=Entry.APPROVAL):
     """The approval that a gate read from Airflow's API."""
 
 
+class QuestionAsked(Intent, steps=GATES):
+    """A gate is about to ask a person, who is notified by this entry.
+
+    Attributes:
+        asks: the question.
+        digest: the digest of what is to be approved.
+        wait_seconds: how long the gate waits for an answer.
+        figures: what to decide by, as sentences; no content of records.
+    """
+
+    asks: str
+    digest: str
+    wait_seconds: float
+    figures: Sequence[str] = ()
+
+
 class AnswerIgnored(Note, steps=GATES):
     """An answer to a gate does not count, for the reason in `answer_ignored`."""
 

@@ -1,4 +1,4 @@
-"""Keep the watcher of old sources running."""
+"""Keep the watcher of old sources running, which also sends notices."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
+from kafka_dr.steps.always_on.channels import deliver_notice
 from kafka_dr.watcher.watcher import watch_sources
 
 
@@ -14,4 +15,4 @@ class WatchOldSource(BaseOperator):
 
     def execute(self, context: Any) -> None:
         """Watch until Airflow ends the task; an error is logged, and the next request tries again."""
-        watch_sources(self.log.info)
+        watch_sources(self.log.info, deliver_notice)

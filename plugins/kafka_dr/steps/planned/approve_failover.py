@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_dr.domain.readiness.plan import plan_markdown
+from kafka_dr.domain.readiness.plan import plan_figures, plan_markdown
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.gate import ProcedureGate, Question
 
@@ -20,4 +20,5 @@ class ApproveFailover(ProcedureGate):
         return Question(
             f"Move all clients from {move.planned.source} to {move.planned.target}? Plan",
             plan_markdown(move.whole_plan, move.plan_digest),
+            plan_figures(move.whole_plan),
         )

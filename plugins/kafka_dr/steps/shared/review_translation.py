@@ -77,7 +77,8 @@ class ReviewTranslation(ProcedureGate):
             if increase
             else "Commit these positions? Translation"
         )
-        return Question(subject, body)
+        inexact_count = f"{len(inexact)} of {len(rows)} positions are not exact."
+        return Question(subject, body, (inexact_count, _describe_rereads(result)))
 
 
 def _describe_rereads(translated: OffsetsTranslated) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_dr.actions.history.moves import target_opened_before
-from kafka_dr.domain.loss.loss_page import loss_markdown
+from kafka_dr.domain.loss.loss_page import loss_figures, loss_markdown
 from kafka_dr.domain.plain_text import table_cell
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.gate import ProcedureGate, Question
@@ -31,4 +31,5 @@ class ApproveDataLoss(ProcedureGate):
             f"Give up {plan.source}, lose {plan.inventory['certain']} records or more, and continue on {plan.target}?"
             " Plan",
             warning + loss_markdown(move.whole_plan, move.plan_digest),
+            loss_figures(move.whole_plan),
         )

@@ -21,13 +21,14 @@ import psutil
 import pytest
 from kafka_dr.errors import BadInput, DeadlinePassed, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.journal.notices import NoticeState
 from kafka_dr.hooks.journal.postgresql import TURN
 
 from tests.support.postgresql import ROOT, Server, running_server
 
 PAIR = "east|west"
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-TABLES = ("entries", "leases", "signs_of_life")
+TABLES = ("entries", "leases", "notices", "signs_of_life")
 
 
 @pytest.fixture
@@ -490,7 +491,7 @@ def test_a_role_that_can_change_no_entry_can_run_procedures(postgresql: Server, 
     make_role(postgresql, "runner", database)
     postgresql.execute(
         "GRANT SELECT, INSERT ON entries TO runner",
-        "GRANT SELECT, INSERT, UPDATE ON leases TO runner",
+        "GRANT SELECT, INSERT, UPDATE ON leases, notices TO runner",
         "GRANT SELECT, INSERT, DELETE ON signs_of_life TO runner",
         database=database,
     )
@@ -503,6 +504,8 @@ def test_a_role_that_can_change_no_entry_can_run_procedures(postgresql: Server, 
     journal.show_life("watcher")
     journal.show_life("watcher")
     assert journal.last_sign("watcher") is not None and journal.verify() is None
+    assert journal.claim_notice("p1/failed", "smtp")
+    journal.settle_notice("p1/failed", "smtp", NoticeState.SENT)
 
 
 def test_nothing_is_prepared_on_the_server(postgresql: Server, url: str, database: str) -> None:

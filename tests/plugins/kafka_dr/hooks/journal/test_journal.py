@@ -51,7 +51,7 @@ def url(request, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'journal.db'}"
     if POSTGRES:
         with create_engine(make_url(POSTGRES).set(drivername="postgresql+psycopg")).begin() as connection:
-            connection.execute(text("DROP TABLE IF EXISTS entries, leases, signs_of_life, switchback_version"))
+            connection.execute(text("DROP TABLE IF EXISTS entries, leases, notices, signs_of_life, switchback_version"))
         return POSTGRES
     server = request.getfixturevalue("postgresql")
     return server.url(server.make_database())

@@ -12,7 +12,7 @@ from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
 from kafka_dr.hooks.airflow_api import TaskInstance
-from kafka_dr.procedure.entries import MissingRange
+from kafka_dr.procedure.entries import MissingRange, QuestionAsked, facts_in
 from kafka_dr.steps.planned.approve_failover import ApproveFailover
 from kafka_dr.steps.shared.review_translation import ReviewTranslation
 from kafka_dr.steps.unplanned.approve_data_loss import ApproveDataLoss
@@ -61,7 +61,10 @@ def test_the_question_names_the_digest_and_waits(bench: Any, asked: list[dict[st
     (detail,) = asked
     assert digest in detail["subject"] and digest in detail["body"]
     assert detail["options"] == ["Approve", "Reject"] and detail["defaults"] is None and not detail["multiple"]
-    assert bench.kinds(GATE) == [Entry.INTENT]
+    assert bench.kinds(GATE) == [Entry.INTENT, Entry.INTENT]
+    (told,) = facts_in(bench.journal.entries(step=GATE), QuestionAsked)
+    assert (told.digest, told.asks) == (digest, "Move all clients from primary to standby? Plan")
+    assert told.wait_seconds == 14400.0 and "0 records to replicate" in told.figures[0]
 
 
 def test_nobody_is_asked_where_no_answer_could_count(bench: Any, asked: list[dict[str, Any]]) -> None:

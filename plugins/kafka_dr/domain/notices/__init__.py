@@ -1,0 +1,1 @@
+"""Notices to people: which are due by the journal, and what they say."""

@@ -1,0 +1,117 @@
+"""The notices that are due about recorder and watcher, and about the readiness of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kafka_dr.domain.notices.notice import Event, Notice
+from kafka_dr.domain.plain_text import first_few, parse_moment
+from kafka_dr.vocabulary import Step
+
+#: A service that showed no life for this long is silent, in seconds.
+SILENT_SECONDS = 60.0
+RECORDER, WATCHER = "record_positions", Step.WATCH_OLD_SOURCE.value
+_ADVICE = {
+    Event.RECORDER_SILENT: (
+        "If the source is lost now, the loss is known up to the recorder's last sample only. Unpause the DAG"
+        " record_positions, and read the log of its task."
+    ),
+    Event.WATCHER_SILENT: (
+        "No process fences an old source that answers again, or guards the last move of clients. Unpause the DAG"
+        " watch_old_source, and read the log of its task."
+    ),
+}
+#: States of a flow's readiness, best first.
+_STATES = ("VERIFIED", "NEEDS_VERIFICATION", "UNKNOWN", "NOT_VERIFIED")
+#: A check that is older than this shows nothing any more, in seconds; readiness_check runs every 5 minutes.
+_STALE_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class MonitoredService:
+    """A process that shows its life in the journal.
+
+    Attributes:
+        event: what its silence is.
+        flow: `source->target`; "" for a service of all flows.
+        last: its last sign of life, in UTC; None if it never showed one.
+        silent_after: without a sign for this long it is silent, in seconds.
+    """
+
+    name: str
+    event: Event
+    last: datetime | None
+    flow: str = ""
+    silent_after: float = SILENT_SECONDS
+
+
+def find_silences(services: Iterable[MonitoredService], waiting_since: datetime, now: datetime) -> list[Notice]:
+    """Return a notice for each service that is silent; the id changes only with the service's last sign of life.
+
+    Args:
+        waiting_since: since when somebody looks for signs: no service is silent before it could show one.
+    """
+    found = []
+    for service in services:
+        since = max(service.last or waiting_since, waiting_since)
+        if (now - since).total_seconds() < service.silent_after:
+            continue
+        last = service.last
+        seen = f"since {last:%Y-%m-%d %H:%M:%S} UTC" if last else "ever"
+        text = (f"{service.name} has shown no sign of life {seen}.", _ADVICE[service.event])
+        identity = f"{service.name}/{last.isoformat() if last else 'never'}/{service.event}"
+        subject = f"{service.name} shows no sign of life"
+        found.append(Notice(identity, service.event, service.flow, since, subject, text))
+    return found
+
+
+def state_of(document: Mapping[str, Any], now: datetime) -> str:
+    """Return the readiness that a document of readiness_check shows at `now`; UNKNOWN if its check is too old."""
+    checked = parse_moment(document.get("checked_at"))
+    is_old = checked is None or (now - checked).total_seconds() > _STALE_SECONDS
+    return "UNKNOWN" if is_old else str(document.get("state"))
+
+
+def readiness_notices(flow: str, before: str | None, document: Mapping[str, Any], now: datetime) -> list[Notice]:
+    """Return the notices about a flow's readiness: that its state fell, and that its drill is due.
+
+    Args:
+        flow: `source->target`.
+        before: the state that was seen last; None if none was seen.
+        document: what readiness_check wrote: `state`, `reasons`, `checked_at`, `last_drill`.
+    """
+    checked = parse_moment(document.get("checked_at"))
+    if checked is None:
+        return []
+    found, state = [], state_of(document, now)
+    if before is not None and _rank(state) > _rank(before):
+        text = (
+            f"A failover of {flow} was {before}, and is {state}. Last check: {checked:%Y-%m-%d %H:%M:%S} UTC.",
+            *map(_reason, _list(document.get("reasons"))[:5]),
+            "Open the page Switchback, and correct what the reasons name.",
+        )
+        identity = f"{flow}/{checked.isoformat()}/{state}/{Event.READINESS_FELL}"
+        found.append(Notice(identity, Event.READINESS_FELL, flow, now, f"{before} to {state}", text))
+    last_drill = document.get("last_drill")
+    next_due = parse_moment(last_drill.get("next_due")) if isinstance(last_drill, Mapping) else None
+    if next_due is not None and next_due <= now:
+        text = (f"The drill of {flow} was due at {next_due:%Y-%m-%d %H:%M:%S} UTC. Start the DAG failover_drill.",)
+        identity = f"{flow}/{next_due.isoformat()}/{Event.DRILL_DUE}"
+        found.append(Notice(identity, Event.DRILL_DUE, flow, now, "a drill is due", text))
+    return found
+
+
+def _rank(state: str) -> int:
+    return _STATES.index(state) if state in _STATES else _STATES.index("UNKNOWN")
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _reason(reason: Any) -> str:
+    """Return one of the document's reasons as text, whether it is a text or has parts."""
+    return first_few([str(part) for part in reason.values()], 3, "; ") if isinstance(reason, Mapping) else str(reason)

@@ -1,0 +1,80 @@
+"""Which notices were sent: a process claims a notice on a route before it sends the notice.
+
+No other process then sends it. A claim that was never settled belongs to a process that ended, or still works: whether
+its notice was sent is unknown, and the notice is not sent again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import ColumnElement, Connection, Row, select
+
+from kafka_dr.hooks.journal.tables import NOTICES, iso_text
+
+
+class NoticeState(StrEnum):
+    """What became of a notice on a route.
+
+    BEGUN: no notice, but the time from which on notices are sent on the route. CLAIMED: a process is about to send it.
+    WAITING: it was not sent, and is tried again. SENT: the server took it. NOT_SENT: it was not sent, and is not tried
+    again. UNKNOWN: it may have been sent, and is not tried again.
+    """
+
+    BEGUN = "begun"
+    CLAIMED = "claimed"
+    WAITING = "waiting"
+    SENT = "sent"
+    NOT_SENT = "not sent"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class NoticeRecord:
+    """What became of one notice on one route, and since when, in UTC.
+
+    Attributes:
+        tries: how often a process has claimed it.
+        detail: why it was not sent, or why that is unknown; None if it was sent.
+    """
+
+    notice: str
+    route: str
+    state: NoticeState
+    at: datetime
+    tries: int
+    detail: str | None
+
+
+def read_record(row: Row[tuple[object, ...]]) -> NoticeRecord:
+    """Return the record that a row of the table `notices` holds."""
+    at, state = datetime.fromisoformat(row.at), NoticeState(row.state)
+    return NoticeRecord(row.notice, row.route, state, at, row.tries, row.detail)
+
+
+def claim_row(connection: Connection, notice: str, route: str, now: datetime, state: NoticeState) -> bool:
+    """Write a notice's row, in the given state, if it has none or waits; return whether the caller has written it."""
+    row = connection.execute(select(NOTICES).where(_is(notice, route))).first()
+    values = {"state": state.value, "at": iso_text(now)}
+    if row is None:
+        connection.execute(NOTICES.insert().values(notice=notice, route=route, tries=1, **values))
+        return True
+    record = read_record(row)
+    if record.state != NoticeState.WAITING:
+        return False
+    connection.execute(NOTICES.update().where(_is(notice, route)).values(tries=record.tries + 1, **values))
+    return True
+
+
+def settle_row(
+    connection: Connection, notice: str, route: str, now: datetime, state: NoticeState, detail: str | None
+) -> None:
+    """Write what became of a claimed notice."""
+    values = {"state": state.value, "at": iso_text(now), "detail": detail}
+    connection.execute(NOTICES.update().where(_is(notice, route)).values(**values))
+
+
+def _is(notice: str, route: str) -> ColumnElement[bool]:
+    return (NOTICES.c.notice == notice) & (NOTICES.c.route == route)
