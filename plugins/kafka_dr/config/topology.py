@@ -27,9 +27,9 @@ from kafka_dr.config.fields import (
     Setting,
     matching_text,
 )
+from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.config.objectives import Objectives
 from kafka_dr.config.readiness import ReadinessLimits
-from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.config.run_limits import Approvers, ParamLimits
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.patterns import PatternList, pattern_list, pattern_problem

@@ -58,8 +58,6 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 T = TypeVar("T")
-#: Days between two drills of a flow whose topology states none.
-_DRILL_DAYS = 92.0
 #: Default of MirrorMaker 2's refresh.topics.interval.seconds, and how long it may take to create topics after that.
 _REFRESH_SECONDS, _CREATION_SECONDS = 600.0, 60.0
 #: A check that could not read something is made again if it took less than this, in seconds: a topic may have been
@@ -104,7 +102,7 @@ def read_document(path: Path) -> dict[str, Any] | None:
 
 def drill_days(flow: Flow) -> float:
     """Return the days between two drills of a flow."""
-    return float(getattr(getattr(flow, "objectives", None), "drill_days", _DRILL_DAYS))
+    return float(flow.objectives.drill_days)
 
 
 class FlowCheck:

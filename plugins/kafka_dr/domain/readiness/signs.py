@@ -17,7 +17,7 @@ _LATE_SAMPLES, _LEAST_SAMPLE_SECONDS = 3, 30.0
 
 @dataclass(frozen=True)
 class FlowLimits:
-    """FlowLimits of a flow, from `readiness` of the flow in the topology.
+    """Limits of a flow, from `readiness` of the flow in the topology.
 
     Attributes:
         record_age_seconds: largest age of a record that waits for its copy.
