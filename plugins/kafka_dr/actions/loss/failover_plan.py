@@ -97,7 +97,7 @@ def plan_of(
 
 
 def with_written_before(loss: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """Return the lost records with `written_before`: the oldest lost record was written before this sample had ended.
+    """Return the lost records with `written_before`: the sample by whose end the oldest of them was written.
 
     It is the oldest sample after `written_since` whose log end lies above `from_offset`; null without such a sample,
     or without `written_since`. In milliseconds since 1970.

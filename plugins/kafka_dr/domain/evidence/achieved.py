@@ -19,11 +19,11 @@ from kafka_dr.domain.objectives.losses import (
     last_sign_of_life,
     lost_records,
     lost_seconds,
-    milliseconds,
     records_text,
     seconds_text,
+    unix_milliseconds,
 )
-from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Measured, Verdict, judge, stated_objectives
+from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Measured, Verdict, judge_objective, stated_objectives
 from kafka_dr.domain.plain_text import format_duration, parse_moment
 from kafka_dr.procedures import PROCEDURES, UNPLANNED_FAILOVER
 from kafka_dr.vocabulary import Outcome, Step
@@ -60,11 +60,11 @@ def _downtime_without_source(e: Evidence) -> Downtime | None:
         return None
     plan, triggered = e["plan"] or {}, closed - timedelta(seconds=e["seconds"]["whole"])
     sign, fenced_at = last_sign_of_life(plan), (plan.get("continues") or {}).get("fenced_at")
-    starts = [(milliseconds(triggered.isoformat()), TRIGGER)]
+    starts = [(unix_milliseconds(triggered.isoformat()), TRIGGER)]
     starts += [(sign, LAST_SIGN)] if sign is not None else []
-    starts += [(milliseconds(fenced_at), EARLIER_FENCE)] if fenced_at else []
+    starts += [(unix_milliseconds(fenced_at), EARLIER_FENCE)] if fenced_at else []
     began, since = min(starts)
-    seconds = max(0.0, (milliseconds(redirected) - began) / 1000)
+    seconds = max(0.0, (unix_milliseconds(redirected) - began) / 1000)
     return Downtime(Measured(seconds, seconds if len(starts) > 1 else None), since)
 
 
@@ -148,7 +148,7 @@ def _not_completed(e: Evidence, downtime: Downtime | None) -> str:
 
 
 def _verdict(objective: float, measured: Measured, text: str) -> dict[str, str]:
-    verdict = judge(objective, measured)
+    verdict = judge_objective(objective, measured)
     partly = verdict is Verdict.UNKNOWN and measured.least is not None
     return {"verdict": verdict.value, "reason": f"{POSSIBLE_BREACH if partly else ''}{text}"}
 

@@ -246,12 +246,11 @@ def evidence_of(
         "closed_at": closed_at,
         "previous_digest": previous_digest,
     }
-    evidence = _with_objectives(evidence, opened.objectives if opened else None)
-    return {**evidence, "digest": digest_of(evidence)}
+    return _with_objectives(evidence, opened.objectives if opened else None)
 
 
 def _with_objectives(evidence: Mapping[str, Any], objectives: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the evidence with the clients' downtime, the objectives, what was achieved, and warnings of breaches."""
+    """Return the evidence with downtime, objectives, what was achieved, warnings of breaches, and its digest."""
     downtime = downtime_of(evidence)
     told = {
         **evidence,
@@ -260,7 +259,8 @@ def _with_objectives(evidence: Mapping[str, Any], objectives: Mapping[str, Any] 
     }
     achieved = achieved_of(told)
     warnings = [*evidence["warnings"], *breach_warnings(told["objectives"], achieved)]
-    return {**told, "achieved": achieved, "warnings": warnings}
+    told |= {"achieved": achieved, "warnings": warnings}
+    return {**told, "digest": digest_of(told)}
 
 
 def _provenance(lines: Sequence[Line], opened: ProcedureOpened | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from kafka_dr.domain.objectives.losses import (
     records_text,
     seconds_text,
 )
-from kafka_dr.domain.objectives.verdict import Measured, Verdict, judge, objective_text, stated_objectives
+from kafka_dr.domain.objectives.verdict import Measured, Verdict, judge_objective, objective_text, stated_objectives
 from kafka_dr.domain.plain_text import format_duration, table_cell
 
 _WORDS = {
@@ -72,7 +72,7 @@ def loss_forecast(plan: Mapping[str, Any]) -> list[str]:
 def _table(plan: Mapping[str, Any], forecast: Mapping[str, Row]) -> list[str]:
     objectives = plan.get("objectives") or {}
     rows = [
-        f"| {objective_text(name, value)} | {_WORDS[judge(value, forecast[name][0])]} |"
+        f"| {objective_text(name, value)} | {_WORDS[judge_objective(value, forecast[name][0])]} |"
         f" {table_cell(forecast[name][1])} |"
         for name, value in stated_objectives(objectives).items()
     ]

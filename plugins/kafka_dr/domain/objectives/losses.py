@@ -92,12 +92,12 @@ def gone_since(plan: Mapping[str, Any], rows: Sequence[Row], fenced_at: str | No
     seen = plan.get("seen") or {}
     working = (plan.get("confirmed") or {}).get("override") is not None or seen.get("read_at") is not None
     if working or any(row.get("accepted_to") is not None for row in rows):
-        return None if fenced_at is None else milliseconds(fenced_at)
+        return None if fenced_at is None else unix_milliseconds(fenced_at)
     at: int | None = seen.get("looked_for_at")
     return at
 
 
-def milliseconds(moment: str) -> int:
+def unix_milliseconds(moment: str) -> int:
     """Return an ISO 8601 time in milliseconds since 1970."""
     return round(datetime.fromisoformat(moment).timestamp() * 1000)
 

@@ -34,7 +34,7 @@ class Measured(NamedTuple):
     most: float | None
 
 
-def judge(objective: float, measured: Measured) -> Verdict:
+def judge_objective(objective: float, measured: Measured) -> Verdict:
     """Return the verdict on an objective: the figure may be at most as large as the objective."""
     if measured.least is not None and measured.least > objective:
         return Verdict.BREACHED

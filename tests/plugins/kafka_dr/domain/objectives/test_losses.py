@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.objectives.losses import gone_since, lost_records, lost_seconds, records_text, seconds_text
-from kafka_dr.domain.objectives.verdict import Measured, Verdict, judge, objective_text
+from kafka_dr.domain.objectives.verdict import Measured, Verdict, judge_objective, objective_text
 
 DIED = 1_000_000
 
@@ -45,7 +45,7 @@ def test_the_truth_lies_within_what_is_known(lost: list[tuple[int, int, dict[str
         assert measured.least is not None and 0 <= measured.least <= truth
         assert measured.most is None or measured.most >= truth
         for objective in (0, truth, truth + 1, max(0, truth - 1)):
-            assert judge(objective, measured) in (
+            assert judge_objective(objective, measured) in (
                 Verdict.UNKNOWN,
                 Verdict.MET if truth <= objective else Verdict.BREACHED,
             )
