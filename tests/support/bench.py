@@ -177,6 +177,8 @@ class Bench:
         """Return a run that holds the lease; the watcher of old sources has a new heartbeat."""
         self.journal.show_life(Step.WATCH_OLD_SOURCE)
         procedure = self.procedure(run_id)
+        # As each step does: from then on the opening's entries are anchored.
+        procedure.anchors.refuse_contradicted_journal()
         open_run(procedure)
         return procedure
 

@@ -43,8 +43,6 @@ def asked_by(gate: ProcedureGate, run: Run) -> tuple[str, str, str] | None:
 
 def open_run(procedure: Run, bound: bool = True) -> None:
     """Take the lease and write the journal entries with which a run is opened, as earlier versions if not `bound`."""
-    if bound:
-        procedure.anchors.refuse_contradicted_journal()
     epoch, request = procedure.journal.take_lease(procedure.pair, procedure.id), procedure.request
     opened = ProcedureOpened(
         dag_id=procedure.identity.dag_id,

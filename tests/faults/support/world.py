@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -22,12 +22,14 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from kafka_dr.vocabulary import JOURNAL_TOPIC
 
 from lab.environment.connect import FLOWS, call_worker, connector_name
 from lab.environment.state import ALIASES, Lab
 from tests.support.lab_clients import acl_filter, without_marker
 
 SECONDS = 30.0
+ANCHOR_SECONDS = 5.0
 CONNECTOR_SECONDS = 60.0
 DISABLED = ", disabled"
 ANYTHING = acl_filter()
@@ -156,19 +158,22 @@ class World:
 
 
 def keep_journal(lab: Lab, folder: Path) -> None:
-    """Copy the journal and all evidence, so that a procedure can be continued from this state several times."""
+    """Copy journal, anchors and evidence, so that a procedure can be continued from this state several times."""
     folder.mkdir(parents=True, exist_ok=True)
     with sqlite3.connect(lab.journal) as here, sqlite3.connect(folder / "journal.db") as there:
         here.backup(there)
     shutil.copytree(lab.evidence, folder / "evidence", dirs_exist_ok=True)
+    for alias in ALIASES:
+        (folder / f"anchors-{alias}.json").write_text(json.dumps(read_anchors(lab, alias)))
 
 
 def bring_back_journal(lab: Lab, folder: Path) -> None:
-    """Restore the copied journal and evidence, without anchors; no process may have these files open.
+    """Restore the copied journal and evidence, and the anchors of that time; no process may have these files open.
 
     The anchors of later entries would contradict the copy.
     """
-    forget_anchors(lab)
+    for alias in ALIASES:
+        bring_back_anchors(lab, alias, folder / f"anchors-{alias}.json")
     for path in lab.journal.parent.glob(lab.journal.name + "*"):
         path.unlink()
     lab.journal.touch(0o600)
@@ -177,14 +182,33 @@ def bring_back_journal(lab: Lab, folder: Path) -> None:
     shutil.copytree(folder / "evidence", lab.evidence)
 
 
-def forget_anchors(lab: Lab) -> None:
-    """Delete the journal's anchors on all clusters that answer, as if the journal had never had later entries."""
-    for alias in ALIASES:
-        admin = AdminClient(lab.client_properties(alias, "admin"))
-        end = TopicPartition("__switchback_journal", 0, -1)
-        with suppress(KafkaException):
-            for deleted in admin.delete_records([end], request_timeout=5.0).values():
-                deleted.result(10.0)
+def read_anchors(lab: Lab, alias: str) -> list[list[str]]:
+    """Return key and value, in hexadecimal, of each anchor on a cluster; [] if the cluster does not answer."""
+    group = {"group.id": "none", "enable.auto.commit": False, "log_level": 0}
+    consumer = Consumer({**lab.client_properties(alias, "admin"), **group})
+    try:
+        low, high = consumer.get_watermark_offsets(TopicPartition(JOURNAL_TOPIC, 0), timeout=ANCHOR_SECONDS)
+        if low == high:
+            return []
+        consumer.assign([TopicPartition(JOURNAL_TOPIC, 0, low)])
+        return [[m.key().hex(), m.value().hex()] for m in consumer.consume(high - low, timeout=SECONDS)]
+    except KafkaException:
+        return []
+    finally:
+        consumer.close()
+
+
+def bring_back_anchors(lab: Lab, alias: str, kept: Path) -> None:
+    """Put the anchors of an earlier time in the place of all later ones, on a cluster that answers."""
+    client = {**lab.client_properties(alias, "admin"), "log_level": 0}
+    admin, end = AdminClient(client), TopicPartition(JOURNAL_TOPIC, 0, -1)
+    with suppress(KafkaException):
+        for deleted in admin.delete_records([end], request_timeout=ANCHOR_SECONDS).values():
+            deleted.result(2 * ANCHOR_SECONDS)
+        producer = Producer({**client, "message.timeout.ms": 10_000})
+        for key, value in json.loads(kept.read_text()):
+            producer.produce(JOURNAL_TOPIC, bytes.fromhex(value), bytes.fromhex(key), partition=0)
+        assert producer.flush(SECONDS) == 0
 
 
 def _place(text: str) -> tuple[str, int]:
