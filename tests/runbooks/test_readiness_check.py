@@ -10,7 +10,7 @@ import pytest
 import yaml
 from kafka_dr.config.readiness import ReadinessLimits
 from kafka_dr.domain.readiness.report import FORM, Checked, Outlook, document_of
-from kafka_dr.domain.readiness.state import Severity, State
+from kafka_dr.domain.readiness.state import Gravity, State
 
 from tests.plugins.kafka_dr.domain.readiness.test_state import NOW
 
@@ -73,4 +73,4 @@ def test_the_table_of_the_document_names_every_field() -> None:
     rows = [row.partition(" | ")[0] for row in SECTIONS["The document"].splitlines() if row.startswith("| `")]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert named | {"form", "source", "target"} == set(document) and f"`form` ({FORM})" in PAGE
-    assert all(f"`{state}`" in PAGE for state in State) and all(f"`{severity}`" in PAGE for severity in Severity)
+    assert all(f"`{state}`" in PAGE for state in State) and all(f"`{severity}`" in PAGE for severity in Gravity)

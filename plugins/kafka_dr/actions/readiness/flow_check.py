@@ -49,7 +49,7 @@ from kafka_dr.domain.readiness.signs import (
     topics_awaited,
     watcher_findings,
 )
-from kafka_dr.domain.readiness.state import Figure, ReadinessFinding, Severity, findings_of, unknown_figures
+from kafka_dr.domain.readiness.state import Figure, Gravity, ReadinessFinding, findings_of, unknown_figures
 from kafka_dr.errors import SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.private_files import private_folder
 from kafka_dr.hooks.whole_file import write_whole
@@ -154,7 +154,7 @@ class FlowCheck:
         return observed_at_rest(self._procedure, known_topic_ids(self._procedure))
 
     def _left_alone(self, check: str, why: str) -> Outlook:
-        self._findings.append(ReadinessFinding(check, Severity.FAILED, "", why))
+        self._findings.append(ReadinessFinding(check, Gravity.FAILED, "", why))
         return Outlook(unknown=dict.fromkeys(("certain", "possible", "rereads", "seconds"), why))
 
     def _checked(self, lag: FlowLag | None, outlook: Outlook) -> Checked:
@@ -224,7 +224,7 @@ class FlowCheck:
             self._findings += recorder_findings(self._ages["sample"], recorder.interval_seconds)
         else:
             self._findings.append(
-                ReadinessFinding("recorder_missing", Severity.WARNING, "", "the topology names no recorder")
+                ReadinessFinding("recorder_missing", Gravity.WARNING, "", "the topology names no recorder")
             )
 
     def _judge_installation(self) -> None:
@@ -237,9 +237,9 @@ class FlowCheck:
             try:
                 check()
             except SystemUnavailable as error:
-                self._findings.append(ReadinessFinding(name, Severity.UNKNOWN, "", str(error)))
+                self._findings.append(ReadinessFinding(name, Gravity.UNKNOWN, "", str(error)))
             except SwitchbackError as error:
-                self._findings.append(ReadinessFinding(name, Severity.FAILED, "", str(error)))
+                self._findings.append(ReadinessFinding(name, Gravity.FAILED, "", str(error)))
 
     def _judge_lag(self, lag: FlowLag | None) -> None:
         at = None if lag is None else self._seconds_now
@@ -261,14 +261,14 @@ class FlowCheck:
         if missing and missing == young:
             blockers = [blocker for blocker in blockers if blocker.reason != NOT_YET_THERE]
             text = f"MirrorMaker 2 has not created these new topics yet: {first_few(sorted(young))}"
-            self._findings.append(ReadinessFinding("topics_new", Severity.WARNING, "", text))
+            self._findings.append(ReadinessFinding("topics_new", Gravity.WARNING, "", text))
         self._findings += findings_of(blockers)
 
     def _judge_copies(self, observation: Observation) -> None:
         ends = observation.last
         if missing := missing_copies(ends.source_ends, ends.target_ends, observation.flow.replicated):
             text = f"the target's logs are empty, although Connect counts records as copied: {first_few(missing)}"
-            self._findings.append(ReadinessFinding("copies_missing", Severity.FAILED, "", text))
+            self._findings.append(ReadinessFinding("copies_missing", Gravity.FAILED, "", text))
 
     def _judge_movements(self, observation: Observation, signs: Mapping[str, Future[Any]]) -> None:
         """Compare the sums of log ends and positions with those of the check before."""
@@ -293,7 +293,7 @@ class FlowCheck:
         try:
             return read()
         except SwitchbackError as error:
-            self._findings.append(ReadinessFinding("cannot_read", Severity.UNKNOWN, about, f"{about}: {error}"))
+            self._findings.append(ReadinessFinding("cannot_read", Gravity.UNKNOWN, about, f"{about}: {error}"))
             return None
 
     def _answer(self, about: str, answer: Future[T] | None) -> T | None:

@@ -81,7 +81,7 @@ def readiness_notices(flow: str, before: str | None, document: Mapping[str, Any]
     Args:
         flow: `source->target`.
         before: the state that was seen last; None if none was seen.
-        document: what readiness_check wrote: `state`, `reasons`, `checked_at`, `last_drill`.
+        document: what readiness_check wrote: `state`, `reasons`, `checked_at`, `next_drill_due`.
     """
     checked = parse_moment(document.get("checked_at"))
     if checked is None:
@@ -91,14 +91,13 @@ def readiness_notices(flow: str, before: str | None, document: Mapping[str, Any]
         text = (
             f"A failover of {flow} was {before}, and is {state}. Last check: {checked:%Y-%m-%d %H:%M:%S} UTC.",
             *map(_reason, _list(document.get("reasons"))[:5]),
-            "Open the page Switchback, and correct what the reasons name.",
+            "Correct what the reasons name; runbooks/readiness_check.md explains each.",
         )
         identity = f"{flow}/{checked.isoformat()}/{state}/{Event.READINESS_FELL}"
         found.append(Notice(identity, Event.READINESS_FELL, flow, now, f"{before} to {state}", text))
-    last_drill = document.get("last_drill")
-    next_due = parse_moment(last_drill.get("next_due")) if isinstance(last_drill, Mapping) else None
+    next_due = parse_moment(document.get("next_drill_due"))
     if next_due is not None and next_due <= now:
-        text = (f"The drill of {flow} was due at {next_due:%Y-%m-%d %H:%M:%S} UTC. Start the DAG failover_drill.",)
+        text = (f"The drill of {flow} was due at {next_due:%Y-%m-%d %H:%M:%S} UTC. Make a drill of this flow.",)
         identity = f"{flow}/{next_due.isoformat()}/{Event.DRILL_DUE}"
         found.append(Notice(identity, Event.DRILL_DUE, flow, now, "a drill is due", text))
     return found

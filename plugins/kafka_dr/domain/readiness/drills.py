@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from kafka_dr.domain.plain_text import count_of, format_moment
 from kafka_dr.domain.readiness.fingerprint import Fingerprint, changes_since
-from kafka_dr.domain.readiness.state import ReadinessFinding, Severity
+from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
 from kafka_dr.procedure.entries import DrillJudged
 
 
@@ -27,19 +27,19 @@ def drill_findings(
         days: the drill's period.
     """
     if drill is None:
-        yield ReadinessFinding("drill_missing", Severity.UNVERIFIED, "", "no drill of this flow has ended yet")
+        yield ReadinessFinding("drill_missing", Gravity.UNVERIFIED, "", "no drill of this flow has ended yet")
         return
     named = f"the {drill.drill_kind} drill {drill.procedure_id}, which ended at {format_moment(drill.ended_at)},"
     if drill.verdict == "failed":
-        yield ReadinessFinding("drill_failed", Severity.FAILED, "", f"{named} failed")
+        yield ReadinessFinding("drill_failed", Gravity.FAILED, "", f"{named} failed")
     elif drill.verdict != "passed" or drill.findings_open:
         still_open = count_of(len(drill.findings_open), "open finding")
         yield ReadinessFinding(
-            "drill_open", Severity.UNVERIFIED, "", f"{named} has the verdict {drill.verdict}, {still_open}"
+            "drill_open", Gravity.UNVERIFIED, "", f"{named} has the verdict {drill.verdict}, {still_open}"
         )
     if now > due_at(drill, days):
-        yield ReadinessFinding("drill_due", Severity.UNVERIFIED, "", f"{named} is older than {days:g} days")
+        yield ReadinessFinding("drill_due", Gravity.UNVERIFIED, "", f"{named} is older than {days:g} days")
     if today is None:
-        yield ReadinessFinding("fingerprint_unknown", Severity.UNKNOWN, "", "what is in place today could not be read")
+        yield ReadinessFinding("fingerprint_unknown", Gravity.UNKNOWN, "", "what is in place today could not be read")
     else:
         yield from changes_since(Fingerprint.from_dict(drill.fingerprint), today)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.readiness.observation import ClusterView, FlowView, Observation
-from kafka_dr.domain.readiness.state import ReadinessFinding, Severity
+from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
 
 #: Parts of names of settings that hold secrets. A renewed secret voids no drill, and no digest of it is kept, because
 #: a weak password could be guessed from it.
@@ -78,14 +78,14 @@ def changes_since(then: Fingerprint, now: Fingerprint) -> Iterator[ReadinessFind
     for item in sorted({*then.voiding, *now.voiding}):
         before, after = (side.voiding.get(item, "absent") for side in (then, now))
         if after is None:
-            yield ReadinessFinding("changed_since_drill", Severity.UNKNOWN, item, f"{item} could not be read today")
+            yield ReadinessFinding("changed_since_drill", Gravity.UNKNOWN, item, f"{item} could not be read today")
         elif before != after:
             text = f"{item}: at the last drill {before or 'not known'}, now {after}"
-            yield ReadinessFinding("changed_since_drill", Severity.UNVERIFIED, item, text)
+            yield ReadinessFinding("changed_since_drill", Gravity.UNVERIFIED, item, text)
     for item, kinds in sorted(now.sampled.items()):
         for kind in sorted(set(kinds) - set(then.sampled.get(item, ()))):
             text = f"{item}: the last drill had none of the kind {kind}, now there are some"
-            yield ReadinessFinding("changed_since_drill", Severity.UNVERIFIED, f"{item} {kind}", text)
+            yield ReadinessFinding("changed_since_drill", Gravity.UNVERIFIED, f"{item} {kind}", text)
 
 
 def digest_of_text(text: str) -> str:

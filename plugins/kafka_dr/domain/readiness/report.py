@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_dr.domain.readiness.drills import due_at
 from kafka_dr.domain.readiness.signs import Movement
-from kafka_dr.domain.readiness.state import ReadinessFinding, Severity, State, state_of
+from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding, State, state_of
 from kafka_dr.procedure.entries import DrillJudged
 
 #: Version of the document's form: raised when a field changes its meaning or goes.
@@ -126,7 +126,7 @@ def _drill(drill: DrillJudged) -> dict[str, Any]:
 
 
 def _by_weight(findings: Iterable[ReadinessFinding]) -> list[ReadinessFinding]:
-    weights = list(Severity)
+    weights = list(Gravity)
     return sorted(findings, key=lambda finding: (weights.index(finding.severity), finding.key))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_dr.domain.plain_text import format_duration
 from kafka_dr.domain.readiness.lag import FlowLag
-from kafka_dr.domain.readiness.state import ReadinessFinding, Severity
+from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
 
 #: Seconds after which the watcher counts as silent; the watcher shows life every 5 s.
 _WATCHER_SECONDS = 60.0
@@ -155,16 +155,16 @@ def certificate_findings(ends: Mapping[str, float], now: float, days: float) -> 
     """
     for name, end in sorted(ends.items()):
         if end <= now:
-            yield ReadinessFinding("certificate_ends", Severity.FAILED, name, f"the certificate of {name} has ended")
+            yield ReadinessFinding("certificate_ends", Gravity.FAILED, name, f"the certificate of {name} has ended")
         elif end - now < days * 86_400:
             left = (end - now) / 86_400
             yield ReadinessFinding(
-                "certificate_ends", Severity.WARNING, name, f"the certificate of {name} ends in {left:.1f} days"
+                "certificate_ends", Gravity.WARNING, name, f"the certificate of {name} ends in {left:.1f} days"
             )
 
 
 def _failed(check: str, text: str) -> ReadinessFinding:
-    return ReadinessFinding(check, Severity.FAILED, "", text)
+    return ReadinessFinding(check, Gravity.FAILED, "", text)
 
 
 def _seconds(seen: float, limit: float) -> str:

@@ -28,7 +28,7 @@ class State(StrEnum):
     NOT_VERIFIED = "NOT_VERIFIED"
 
 
-class Severity(StrEnum):
+class Gravity(StrEnum):
     """What a finding says: a check failed, something is unknown, a drill is lacking, or something will fail soon."""
 
     FAILED = "failed"
@@ -48,7 +48,7 @@ class ReadinessFinding:
     """
 
     id: str
-    severity: Severity
+    severity: Gravity
     about: str
     text: str
 
@@ -78,11 +78,11 @@ class Figure:
 def state_of(findings: Iterable[ReadinessFinding]) -> State:
     """Return the state that the findings make."""
     severities = {finding.severity for finding in findings}
-    if Severity.FAILED in severities:
+    if Gravity.FAILED in severities:
         return State.NOT_VERIFIED
-    if Severity.UNKNOWN in severities:
+    if Gravity.UNKNOWN in severities:
         return State.UNKNOWN
-    return State.NEEDS_VERIFICATION if Severity.UNVERIFIED in severities else State.VERIFIED
+    return State.NEEDS_VERIFICATION if Gravity.UNVERIFIED in severities else State.VERIFIED
 
 
 def unknown_figures(figures: Iterable[Figure], now: float, oldest_seconds: float) -> Iterator[ReadinessFinding]:
@@ -90,15 +90,15 @@ def unknown_figures(figures: Iterable[Figure], now: float, oldest_seconds: float
     for figure in figures:
         if figure.value is None or figure.at is None:
             yield ReadinessFinding(
-                "figure_unknown", Severity.UNKNOWN, figure.name, figure.why or "the figure could not be read"
+                "figure_unknown", Gravity.UNKNOWN, figure.name, figure.why or "the figure could not be read"
             )
         elif now - figure.at > oldest_seconds:
             age = format_duration(round(now - figure.at))
-            yield ReadinessFinding("figure_stale", Severity.UNKNOWN, figure.name, f"the figure is {age} old")
+            yield ReadinessFinding("figure_stale", Gravity.UNKNOWN, figure.name, f"the figure is {age} old")
 
 
 def findings_of(blockers: Iterable[Blocker]) -> Iterator[ReadinessFinding]:
     """Yield a finding for each blocker of the checks that a procedure makes, too."""
     for blocker in blockers:
         text = f"{blocker.reason}: {blocker.seen}. {blocker.next_step}"
-        yield ReadinessFinding(blocker.gate, Severity.FAILED, blocker.reason, text)
+        yield ReadinessFinding(blocker.gate, Gravity.FAILED, blocker.reason, text)

@@ -135,7 +135,7 @@ def _send_slack(route: NotificationRoute, _notice: Notice, title: str, lines: li
     from airflow.providers.slack.notifications.slack import SlackNotifier  # noqa: PLC0415 (an extra)
     from slack_sdk.errors import SlackApiError  # noqa: PLC0415 (likewise)
 
-    notifier = SlackNotifier(
+    notifier: Any = SlackNotifier(
         slack_conn_id=route.connection,
         text="\n".join([title, *lines]),
         channel=str(route.channel),

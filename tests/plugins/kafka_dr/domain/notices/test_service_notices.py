@@ -93,12 +93,12 @@ def test_an_old_check_shows_nothing() -> None:
 
 def test_a_drill_is_due_once() -> None:
     """The id follows from the date on which the drill was due."""
-    due = document("VERIFIED", last_drill={"next_due": TEN.isoformat()})
+    due = document("VERIFIED", next_drill_due=TEN.isoformat())
     one, two = (readiness_notices("east->west", "VERIFIED", due, after(seconds)) for seconds in (0, 60))
     assert one[0].id == two[0].id and one[0].event == "drill_due"
-    later = document("VERIFIED", last_drill={"next_due": after(900).isoformat()})
+    later = document("VERIFIED", next_drill_due=after(900).isoformat())
     assert readiness_notices("east->west", "VERIFIED", later, TEN) == []
-    assert readiness_notices("east->west", "VERIFIED", document("VERIFIED", last_drill=None), TEN) == []
+    assert readiness_notices("east->west", "VERIFIED", document("VERIFIED", next_drill_due=None), TEN) == []
 
 
 @pytest.mark.parametrize("broken", [{}, {"checked_at": "soon"}, {"checked_at": TEN.isoformat(), "reasons": 3}])

@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movement_before
 from kafka_dr.domain.readiness.signs import Movement
-from kafka_dr.domain.readiness.state import ReadinessFinding, Severity
+from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
 
 from tests.plugins.kafka_dr.domain.readiness.test_state import DRILL, NOW
 
-SILENT = ReadinessFinding("recorder_silent", Severity.FAILED, "", "40 s")
+SILENT = ReadinessFinding("recorder_silent", Gravity.FAILED, "", "40 s")
 CHECKED = Checked("primary", "standby", NOW, [], Outlook(unknown={"seconds": "no run"}), drill=DRILL, drill_days=92.0)
 
 
@@ -52,7 +52,7 @@ def test_a_finding_keeps_its_since_and_is_mended_once() -> None:
 def test_what_was_not_looked_at_is_not_called_mended() -> None:
     """It keeps its since until a check has looked, also over two checks that could not."""
     first = document_of(later(0, SILENT), None)
-    away = ReadinessFinding("cannot_read", Severity.UNKNOWN, "observation", "no answer")
+    away = ReadinessFinding("cannot_read", Gravity.UNKNOWN, "observation", "no answer")
     blind = document_of(replace(later(5, away), complete=False), first)
     assert blind["mended"] == [] and [one["id"] for one in blind["not_looked_at"]] == ["recorder_silent"]
     blind = document_of(replace(later(10, away), complete=False), blind)
@@ -82,6 +82,6 @@ def test_movements_are_read_by_the_next_check() -> None:
 
 def test_failures_are_named_before_what_is_only_unverified() -> None:
     """The first reason is the one that makes the state."""
-    due = ReadinessFinding("drill_due", Severity.UNVERIFIED, "", "old")
+    due = ReadinessFinding("drill_due", Gravity.UNVERIFIED, "", "old")
     assert document_of(later(0, due, SILENT), None)["reasons"][0].startswith("recorder_silent: ")
     assert NOW.tzinfo is UTC

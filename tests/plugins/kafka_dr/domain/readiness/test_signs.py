@@ -19,7 +19,7 @@ from kafka_dr.domain.readiness.signs import (
     recorder_findings,
     watcher_findings,
 )
-from kafka_dr.domain.readiness.state import Severity
+from kafka_dr.domain.readiness.state import Gravity
 
 LIMITS = FlowLimits()
 DAY = 86_400.0
@@ -69,7 +69,7 @@ def test_signs_of_life_are_judged_by_their_age() -> None:
 def test_a_certificate_is_named_before_it_ends() -> None:
     """A warning first, which leaves the state; then a failed check."""
     found = {f.about: f.severity for f in certificate_findings({"a": DAY, "b": -1, "c": 15 * DAY}, 0.0, 14)}
-    assert found == {"a": Severity.WARNING, "b": Severity.FAILED}
+    assert found == {"a": Gravity.WARNING, "b": Gravity.FAILED}
 
 
 def quiet(newest: float | None, *moved: Movement | None, now: float = 600.0) -> list[str]:

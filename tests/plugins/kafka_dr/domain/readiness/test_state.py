@@ -13,8 +13,8 @@ from kafka_dr.domain.readiness.fingerprint import Fingerprint, fingerprint_of
 from kafka_dr.domain.readiness.readiness import find_blockers
 from kafka_dr.domain.readiness.state import (
     Figure,
+    Gravity,
     ReadinessFinding,
-    Severity,
     State,
     findings_of,
     state_of,
@@ -44,7 +44,7 @@ FIGURES = st.builds(
     st.one_of(st.none(), st.floats(0, 1e9)),
     st.one_of(st.none(), st.floats(0, NOW.timestamp())),
 )
-FINDINGS = st.builds(ReadinessFinding, st.just("check"), st.sampled_from(Severity), st.just(""), st.just("seen"))
+FINDINGS = st.builds(ReadinessFinding, st.just("check"), st.sampled_from(Gravity), st.just(""), st.just("seen"))
 
 
 def after_drill(
@@ -67,10 +67,10 @@ def test_nothing_unknown_or_stale_is_verified(figures: list[Figure], findings: l
     bad = [f for f in figures if f.value is None or f.at is None or NOW.timestamp() - f.at > OLDEST]
     state = state_of([*findings, *unknown_figures(figures, NOW.timestamp(), OLDEST)])
     severities = {finding.severity for finding in findings}
-    assert (state is State.VERIFIED) == (not bad and severities <= {Severity.WARNING})
-    if Severity.FAILED in severities:
+    assert (state is State.VERIFIED) == (not bad and severities <= {Gravity.WARNING})
+    if Gravity.FAILED in severities:
         assert state is State.NOT_VERIFIED
-    elif bad or Severity.UNKNOWN in severities:
+    elif bad or Gravity.UNKNOWN in severities:
         assert state is State.UNKNOWN
 
 
