@@ -66,7 +66,7 @@ def test_all_at_hand(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
         run = scene.run()
         evidence = without_findings(scene, run)
         status, said = verified(scene, run)
-    assert evidence["warnings"] == []
+    assert [text for text in evidence["warnings"] if not text.startswith("Objective ")] == []
     assert status == 0, said
 
 

@@ -174,7 +174,8 @@ def test_whenever_it_strikes_a_late_act_is_undone_whole() -> None:
                     spin(chance.uniform(0, 0.004))
         except (LeaseLost, DeadlinePassed) as error:
             struck += isinstance(error, DeadlinePassed) or isinstance(error.__context__, DeadlinePassed)
-        assert undone == (["begun", "done"] if begun else [])
+        # The deadline may fall after the body was entered, and before it has noted that.
+        assert undone == ["begun", "done"] or (undone, begun) == ([], [])
     assert struck > 0
 
 
