@@ -23,7 +23,10 @@ PARAMS = {"source": "primary", "target": "standby", "reason": "again and again"}
 PARAMS |= {"max_fence_seconds": 86_400.0, "approval_valid_seconds": 86_400.0}
 #: What two runs may rightly differ in.
 RUN_SPECIFIC = set(
-    "procedure_id plan plan_digest approvals steps fenced_at seconds digest previous_digest closed_at positions".split()
+    (
+        "procedure_id plan plan_digest approvals steps fenced_at seconds achieved digest previous_digest closed_at"
+        " positions"
+    ).split()
 )
 #: Steps of which five copies are started: all but the Spark job, which changes nothing outside its own folder, and the
 #: gates.
@@ -97,6 +100,7 @@ class Rounds:
         for step in self.saved_after:
             assert self.driver.forward(self.reference, after=after, until=step), self.reference.texts
             keep_journal(self.lab, self.folder / step)
+            self.driver.keep_answers(self.folder / step / "answers.json")
             self.saved[step] = self.at_rest()
             after = step
         return self.driver.whole(self.reference, after=after)
@@ -117,6 +121,7 @@ class Rounds:
         """Return the reference run after a step, with world and journal as after this step."""
         self.world.put_back(self.saved[step])
         bring_back_journal(self.lab, self.folder / step)
+        self.driver.bring_back_answers(self.folder / step / "answers.json")
         run = Run(self.params, self.reference.run_id, self.dag_id)
         run.triggered_at = self.reference.triggered_at
         return run

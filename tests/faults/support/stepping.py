@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -165,6 +166,14 @@ class Stepping:
         answer = {"chosen_options": [option], "responded_by_user": person}
         self._tell(run, {gate: question | answer | {"responded_at": datetime.now(UTC).isoformat()}})
         return {"chosen_options": [option], "responded_by_user": person, "params_input": {}}
+
+    def keep_answers(self, path: Path) -> None:
+        """Copy all answers given so far to a file."""
+        shutil.copyfile(self._told, path)
+
+    def bring_back_answers(self, path: Path) -> None:
+        """Forget all answers but those of an earlier copy: a plan that was asked about anew has another digest."""
+        shutil.copyfile(path, self._told)
 
     def age(self, run: Run, gate: str, seconds: float) -> None:
         """Move the time of an answer back by ``seconds``."""

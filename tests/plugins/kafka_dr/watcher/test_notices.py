@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -305,7 +306,8 @@ def test_a_watcher_that_is_killed_between_claim_and_outcome(site: Site, hook: An
     site.closed()
     site.journal.show_life(WATCHER)
     command = [sys.executable, "-c", _KILLED, site.bench.url, moment, str(site.bench.topology)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, env=environment)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert len(hook.documents) == received and site.states() == {"completed": "claimed"}
     sender = site.sender()
