@@ -297,6 +297,11 @@ class Recorder(Model):
     public_keys: tuple[PublicKey, ...] = ()
 
 
+def name_pair(one: str, other: str) -> str:
+    """Return the name of a pair of clusters in leases and anchors: both aliases, sorted, joined by `+`."""
+    return "+".join(sorted((one, other)))
+
+
 class Topology(Model):
     """The whole topology file; `kafka_dr.config.settings.load_topology` reads it.
 
@@ -373,7 +378,7 @@ class Topology(Model):
         return flow.objectives.stated if flow else None
 
     def pair_key(self, one: str, other: str) -> str:
-        """Return the key of a pair of clusters in the journal's leases: both aliases, sorted, joined by `+`.
+        """Return the key of a pair of clusters in the journal's leases, as of `name_pair`.
 
         Raises:
             BadInput: an alias is not in the topology, or the two aliases are equal.
@@ -381,7 +386,7 @@ class Topology(Model):
         self.cluster(one), self.cluster(other)
         if one == other:
             raise BadInput(f"source and target are the same cluster {one!a}", next_step="name two different clusters")
-        return "+".join(sorted((one, other)))
+        return name_pair(one, other)
 
     def policy_of(self, group: str) -> Policy:
         """Return the policy of the first of `groups` whose pattern matches the group's whole name; else `earliest`."""

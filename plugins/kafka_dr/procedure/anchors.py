@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_dr.concurrently import run_in_background
+from kafka_dr.config.topology import name_pair
 from kafka_dr.domain.anchors import Anchor, Anchored, anchors_that_count, contradicted_anchors, read_anchor
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import Contradiction, SwitchbackError, SystemUnavailable
@@ -175,10 +176,20 @@ class JournalAnchors:
                 self.unread[alias] = _NO_ANCHORS
         return anchors_that_count(found, frozenset(self._aliases))
 
+    @property
+    def _pair(self) -> str:
+        # Not the run's `pair`: a run that was refused for its params may name clusters that the topology does not have.
+        return name_pair(self._procedure.request.source, self._procedure.request.target)
+
     def _was_anchored_on(self, alias: str) -> bool:
-        """Whether the cluster should have anchors: whether a run that it had to answer to has begun."""
+        """Whether the cluster should have anchors: whether a run of this pair, to which it had to answer, has begun."""
         openings = facts_in(self._journal.entries_of_steps([Step.OPEN_PROCEDURE]), ProcedureOpened)
-        return any(run.binding and alias in clusters_to_answer(run.dag_id, run.source, run.target) for run in openings)
+        return any(
+            run.binding is not None
+            and name_pair(run.source, run.target) == self._pair
+            and alias in clusters_to_answer(run.dag_id, run.source, run.target)
+            for run in openings
+        )
 
     def _read_topic(self, alias: str) -> list[Anchor]:
         return self._topic(alias).newest(self._counted, _READ_SECONDS)
@@ -192,8 +203,8 @@ class JournalAnchors:
 
         Other pairs of clusters may have a journal of their own.
         """
-        anchor, signatures, request = read_anchor(value), self._procedure.signatures, self._procedure.request
-        if anchor is None or anchor.pair.split("+") != sorted((request.source, request.target)):
+        anchor, signatures = read_anchor(value), self._procedure.signatures
+        if anchor is None or anchor.pair != self._pair:
             return None
         signed = not signatures.public_keys or signatures.has_signed(anchor.signed_bytes, anchor.signature)
         return anchor if signed else None

@@ -376,6 +376,19 @@ def test_a_topic_without_its_anchors_is_named(bench: Bench, remove: Callable[[An
     assert "has no anchor of this journal that counts" in procedure.anchors.unread["standby"]
 
 
+def test_a_run_of_another_pair_left_no_anchors_for_this_pair(make_bench: Callable[..., Bench]) -> None:
+    """A cluster of two pairs has anchors of the pair that ran; nothing is missing when the other runs first."""
+    made = make_bench()
+    other = made.procedure("other")
+    opened = {"dag_id": "planned_failover", "run_id": "other", "source": "primary", "target": "third", "reason": "r"}
+    binding = {"clusters": {}, "topology_digest": "d", "addresses": {}}
+    entry = {**opened, "triggered_at": other.now(), "request": opened, "binding": binding}
+    other.journal.append("planned_failover-other", Step.OPEN_PROCEDURE, Entry.OPENED, 1, entry)
+    procedure = made.procedure()
+    procedure.anchors.refuse_contradicted_journal()
+    assert procedure.anchors.unread == {}
+
+
 def test_a_new_journal_misses_no_anchors(make_bench: Callable[..., Bench]) -> None:
     """The first run of a pair of clusters creates the topics, and nothing is missing."""
     made = make_bench()
