@@ -8,16 +8,16 @@ Invariants
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
+from typing import Any
 
+from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.concurrently import run_in_background
 from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.config.settings import load_topology
@@ -54,6 +54,7 @@ _LOST_SECONDS = 3 * SEND_SECONDS
 _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 300.0
 #: How long after its event a notice is still sent; and how far back entries are read, as deadlines last a week at most.
 _TOLD_WITHIN, _READ_BACK = timedelta(days=1), timedelta(days=8)
+_READ_ANEW = timedelta(hours=1)
 #: In the table of notices, the row with the time from which on a route gets notices.
 _ROUTE_BEGAN = "route began"
 
@@ -207,17 +208,21 @@ class NoticeSender:
 
 
 class Board:
-    """Keeps what was read of the journal, so that a look reads only what is new, and finds what is due by it."""
+    """Keeps what was read of the journal, so that a look reads only what is new, and finds what is due by it.
+
+    Once an hour everything is read anew, so that procedures of weeks ago are forgotten.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[int, JournalEntry]] = {}
         self._read_to = 0
         self._since: datetime | None = None
+        self._whole_read: datetime | None = None
 
     def due(self, journal: Journal, topology: Topology, now: datetime) -> list[Notice]:
         """Return all notices that are due, whether or not they were sent."""
-        since, self._since = self._since, self._since or now
-        self._read(journal, now if since is None else None)
+        self._since = self._since or now
+        self._read(journal, now)
         found = [
             notice
             for procedure_id, entries in self._entries.items()
@@ -225,24 +230,21 @@ class Board:
         ]
         found += find_silences(_services(journal, topology), self._since, now)
         for flow in topology.flows:
-            found += self._readiness(journal, Path(topology.evidence), f"{flow.source}->{flow.target}", now)
+            document = read_document(document_path(topology.evidence, flow.source, flow.target))
+            if document is not None:
+                found += self._readiness(journal, f"{flow.source}->{flow.target}", document, now)
         return found
 
-    def _read(self, journal: Journal, first_look_at: datetime | None) -> None:
-        since = None if first_look_at is None else first_look_at - _READ_BACK
+    def _read(self, journal: Journal, now: datetime) -> None:
+        since = None
+        if self._whole_read is None or now - self._whole_read >= _READ_ANEW:
+            self._entries, self._read_to, self._whole_read, since = {}, 0, now, now - _READ_BACK
         for entry in journal.entries_after(self._read_to, since):
             self._entries.setdefault(subject_of(entry), {})[entry.sequence] = entry
             self._read_to = max(self._read_to, entry.sequence)
 
-    def _readiness(self, journal: Journal, evidence: Path, flow: str, now: datetime) -> list[Notice]:
+    def _readiness(self, journal: Journal, flow: str, document: Mapping[str, Any], now: datetime) -> list[Notice]:
         """Return the notices about a flow's readiness, and remember its state for all who look."""
-        try:
-            text = (evidence / "readiness" / f"{flow.replace('->', '-to-')}.json").read_text(encoding="utf-8")
-            document = json.loads(text)
-        except (OSError, ValueError):
-            return []
-        if not isinstance(document, dict):
-            return []
         name, state = f"readiness {flow}"[:100], state_of(document, now)
         before = journal.last_detail(name)
         found = readiness_notices(flow, before, document, now)

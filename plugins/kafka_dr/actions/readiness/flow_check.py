@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
+from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.actions.readiness.fingerprint import read_fingerprint
 from kafka_dr.actions.readiness.lag import measure_lag
 from kafka_dr.actions.readiness.observe import observed_at_rest
@@ -29,16 +29,14 @@ from kafka_dr.actions.readiness.signs import (
 )
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.concurrently import run_concurrently
-from kafka_dr.config.topology import Flow
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.drills import drill_findings
 from kafka_dr.domain.readiness.lag import FlowLag, missing_copies
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.readiness import NOT_YET_THERE, find_blockers
-from kafka_dr.domain.readiness.report import FORM, Checked, Outlook, document_of, movement_before
+from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movements_of
 from kafka_dr.domain.readiness.signs import (
     FlowLimits,
-    Movement,
     certificate_findings,
     growth_findings,
     heartbeat_findings,
@@ -74,7 +72,7 @@ def check_flow(procedure: Run) -> dict[str, Any]:
         JournalUnavailable: the journal, whose clock and signs of life count, does not answer.
         OSError: the document could not be written.
     """
-    path = document_path(procedure)
+    path = document_path(procedure.topology.evidence, procedure.request.source, procedure.request.target)
     before = read_document(path)
     checked = FlowCheck(procedure, before).run()
     if checked.took_seconds < _AGAIN_SECONDS and any(finding.id == "cannot_read" for finding in checked.findings):
@@ -85,39 +83,19 @@ def check_flow(procedure: Run) -> dict[str, Any]:
     return document
 
 
-def document_path(procedure: Run) -> Path:
-    """Return where the readiness document of a run's flow is."""
-    request = procedure.request
-    return Path(procedure.topology.evidence) / "readiness" / f"{request.source}-to-{request.target}.json"
-
-
-def read_document(path: Path) -> dict[str, Any] | None:
-    """Return a readiness document; None if there is none, or if it cannot be read or has another form."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) and document.get("form") == FORM else None
-
-
-def drill_days(flow: Flow) -> float:
-    """Return the days between two drills of a flow."""
-    return float(flow.objectives.drill_days)
-
-
 class FlowCheck:
     """One check of one flow: collects findings, ages and movements."""
 
     def __init__(self, procedure: Run, before: Mapping[str, Any] | None) -> None:
         """Prepare the check; `before`: the document of the check before, None if there is none."""
-        self._procedure, self._before = procedure, before
+        self._procedure = procedure
         self._limits = FlowLimits(**procedure.flow.readiness.model_dump())
         self._now = procedure.journal.now()
         self._findings: list[ReadinessFinding] = []
         self._figures: list[Figure] = []
         self._ages: dict[str, float | None] = {}
         # Of what this check cannot read, the next one needs what the check before has read.
-        self._movements = {name: Movement(**stored) for name, stored in (before or {}).get("movements", {}).items()}
+        self._movements = movements_of(before)
         self._awaited: dict[str, float] = (before or {}).get("awaited", {})
 
     @property
@@ -158,7 +136,7 @@ class FlowCheck:
         return Outlook(unknown=dict.fromkeys(("certain", "possible", "rereads", "seconds"), why))
 
     def _checked(self, lag: FlowLag | None, outlook: Outlook) -> Checked:
-        request, flow = self._procedure.request, self._procedure.flow
+        request = self._procedure.request
         figures = unknown_figures(self._figures, self._seconds_now, _OLDEST_SECONDS)
         return Checked(
             source=request.source,
@@ -169,7 +147,7 @@ class FlowCheck:
             lag=None if lag is None else lag.as_dict(),
             ages=self._ages,
             drill=newest_drill(self._procedure),
-            drill_days=drill_days(flow),
+            drill_days=self._procedure.flow.objectives.drill_days,
             movements=self._movements,
             awaited=self._awaited,
         )
@@ -202,8 +180,8 @@ class FlowCheck:
             self._judge_blockers(observation)
             self._judge_copies(observation)
             self._judge_movements(observation, signs)
-        today = self._answer("fingerprint", fingerprint)
-        self._findings += drill_findings(newest_drill(procedure), today, drill_days(procedure.flow), self._now)
+        today, days = self._answer("fingerprint", fingerprint), procedure.flow.objectives.drill_days
+        self._findings += drill_findings(newest_drill(procedure), today, days, self._now)
         return lag
 
     def _judge_signs(self, signs: Mapping[str, Future[Any]]) -> None:
@@ -255,7 +233,7 @@ class FlowCheck:
         blockers, now = find_blockers(observation), self._seconds_now
         missing = {topic for topic, remote in observation.scope.items() if remote not in observation.target.topics}
         copied = {tp.topic for tp, last in observation.flow.replicated.items() if last is not None}
-        self._awaited = topics_awaited(missing, copied, (self._before or {}).get("awaited", {}), now)
+        self._awaited = topics_awaited(missing, copied, self._awaited, now)
         refresh = float(observation.flow.source_config.get("refresh.topics.interval.seconds", _REFRESH_SECONDS))
         young = {topic for topic, since in self._awaited.items() if now - since <= refresh + _CREATION_SECONDS}
         if missing and missing == young:
@@ -277,7 +255,7 @@ class FlowCheck:
             "target_ends": sum(observation.last.target_ends.values()),
             "positions": int(observation.positions["position"].sum()),
         }
-        before = {name: movement_before(self._before, name) for name in sums}
+        before = {name: self._movements.get(name) for name in sums}
         self._movements = {name: moved_on(before[name], value, self._seconds_now) for name, value in sums.items()}
         source, target = before["source_ends"], before["target_ends"]
         if source and target and self._seconds_now - source.at >= self._limits.record_age_seconds:

@@ -26,8 +26,6 @@ _ADVICE = {
 }
 #: States of a flow's readiness, best first.
 _STATES = ("VERIFIED", "NEEDS_VERIFICATION", "UNKNOWN", "NOT_VERIFIED")
-#: A check that is older than this shows nothing any more, in seconds; readiness_check runs every 5 minutes.
-_STALE_SECONDS = 900.0
 
 
 @dataclass(frozen=True)
@@ -70,9 +68,8 @@ def find_silences(services: Iterable[MonitoredService], waiting_since: datetime,
 
 def state_of(document: Mapping[str, Any], now: datetime) -> str:
     """Return the readiness that a document of readiness_check shows at `now`; UNKNOWN if its check is too old."""
-    checked = parse_moment(document.get("checked_at"))
-    is_old = checked is None or (now - checked).total_seconds() > _STALE_SECONDS
-    return "UNKNOWN" if is_old else str(document.get("state"))
+    stale_after = parse_moment(document.get("stale_after"))
+    return "UNKNOWN" if stale_after is None or now > stale_after else str(document.get("state"))
 
 
 def readiness_notices(flow: str, before: str | None, document: Mapping[str, Any], now: datetime) -> list[Notice]:
@@ -81,7 +78,7 @@ def readiness_notices(flow: str, before: str | None, document: Mapping[str, Any]
     Args:
         flow: `source->target`.
         before: the state that was seen last; None if none was seen.
-        document: what readiness_check wrote: `state`, `reasons`, `checked_at`, `next_drill_due`.
+        document: what readiness_check wrote: `state`, `reasons`, `checked_at`, `stale_after`, `next_drill_due`.
     """
     checked = parse_moment(document.get("checked_at"))
     if checked is None:

@@ -110,10 +110,9 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
     }
 
 
-def movement_before(before: Mapping[str, Any] | None, name: str) -> Movement | None:
-    """Return a movement as of the check before; None if that check has none."""
-    stored = (before or {}).get("movements", {}).get(name)
-    return None if stored is None else Movement(**stored)
+def movements_of(document: Mapping[str, Any] | None) -> dict[str, Movement]:
+    """Return the sums that a check has kept for the next one, by name; {} without a document."""
+    return {name: Movement(**stored) for name, stored in (document or {}).get("movements", {}).items()}
 
 
 def _drill(drill: DrillJudged) -> dict[str, Any]:

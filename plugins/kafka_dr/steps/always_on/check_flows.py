@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from kafka_dr.actions.readiness.flow_check import check_flow, document_path, read_document
+from kafka_dr.actions.readiness.flow_check import check_flow
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import SwitchbackError, SystemUnavailable
@@ -40,11 +40,9 @@ class CheckFlows(BaseOperator):
         except SwitchbackError as refused:
             raise self._as_airflow(refused) from None
         with run_concurrently() as start:
-            answers = [
-                (run, (read_document(document_path(run)) or {}).get("state"), start(_check, run)) for run in runs
-            ]
+            answers = [(run, start(_check, run)) for run in runs]
         states, errors = dict[str, str](), list[Exception]()
-        for run, before, answer in answers:
+        for run, answer in answers:
             name = f"{run.request.source}->{run.request.target}"
             if (error := answer.exception()) is not None:
                 self.log.error("%s could not be checked: %s", name, error)
@@ -53,7 +51,7 @@ class CheckFlows(BaseOperator):
             document = answer.result()
             states[name] = document["state"]
             self.log.info("%s: %s %s", name, document["state"], "; ".join(document["reasons"]))
-            if document["state"] != before:
+            if document["changes"][-1]["at"] == document["checked_at"]:
                 self._tell(context, run, document)
         if errors:
             raise self._as_airflow(errors[0])

@@ -19,6 +19,7 @@ from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Topology
 from kafka_dr.domain.notices.notice import Notice
 from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER
+from kafka_dr.domain.readiness.report import FORM
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.notices import NoticeState
@@ -376,7 +377,8 @@ def test_a_readiness_that_falls_is_told_once_by_however_many(site: Site, hook: A
 
     def checked(state: str) -> None:
         site.now += timedelta(seconds=300)
-        document = {"state": state, "reasons": ["lag of 300 s"], "checked_at": site.now.isoformat()}
+        times = {"checked_at": site.now.isoformat(), "stale_after": (site.now + timedelta(minutes=15)).isoformat()}
+        document = {"form": FORM, "state": state, "reasons": ["lag of 300 s"], **times}
         (folder / "primary-to-standby.json").write_text(json.dumps(document))
 
     checked("VERIFIED")
@@ -394,6 +396,21 @@ def test_a_readiness_that_falls_is_told_once_by_however_many(site: Site, hook: A
     (folder / "primary-to-standby.json").write_text("[broken")
     site.look(one)
     assert hook.events == ["readiness_fell"] * 2
+
+
+def test_what_ended_weeks_ago_is_forgotten(site: Site, hook: Any) -> None:
+    """A watcher that runs for months neither keeps all of its procedures nor sends an end again."""
+    sender = site.sender()
+    site.opened()
+    site.closed()
+    site.look(sender)
+    assert hook.events == ["completed"] and list(sender._board._entries) == ["p-1"]
+    site.look(sender, 9 * 86_400)
+    assert hook.events == ["completed"] and sender._board._entries == {}
+    site.opened("p-2")
+    site.closed("failed", about="p-2")
+    site.look(sender)
+    assert hook.events == ["completed", "failed"]
 
 
 def test_without_a_route_nothing_is_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,7 @@ def document(state: str, **more: Any) -> dict[str, Any]:
         "state": state,
         "reasons": ["lag of 300 s", {"check": "quiet", "seen": "x"}],
         "checked_at": TEN.isoformat(),
+        "stale_after": after(900).isoformat(),
         **more,
     }
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movement_before
+from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movements_of
 from kafka_dr.domain.readiness.signs import Movement
 from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
 
@@ -76,8 +76,8 @@ def test_movements_are_read_by_the_next_check() -> None:
     """An older document, without them, has none."""
     movement = Movement(7, 5.0, 1.0, 5.0)
     document = json.loads(json.dumps(document_of(replace(CHECKED, movements={"positions": movement}), None)))
-    assert movement_before(document, "positions") == movement
-    assert movement_before({}, "positions") is None and movement_before(None, "positions") is None
+    assert movements_of(document) == {"positions": movement}
+    assert movements_of({}) == {} and movements_of(None) == {}
 
 
 def test_failures_are_named_before_what_is_only_unverified() -> None:
