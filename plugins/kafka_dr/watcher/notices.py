@@ -200,7 +200,7 @@ class NoticeSender:
                 self._tell(f"notice {record.notice}: {_said(NoticeState.UNKNOWN)} ({record.route}): {detail}")
 
     def _began_at(self, journal: Journal, key: str) -> datetime:
-        """Return since when a route gets notices: nobody is told of runs from before the route was in the topology."""
+        """Return since when a route gets notices; events from before the route was in the topology are left out."""
         if key not in self._began:
             journal.claim_notice(_ROUTE_BEGAN, key, state=NoticeState.BEGUN)
             self._began |= {record.route: record.at for record in journal.notices([_ROUTE_BEGAN])}

@@ -36,7 +36,6 @@ from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.readiness import NOT_YET_THERE, find_blockers
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movements_of
 from kafka_dr.domain.readiness.signs import (
-    FlowLimits,
     certificate_findings,
     growth_findings,
     heartbeat_findings,
@@ -89,7 +88,7 @@ class FlowCheck:
     def __init__(self, procedure: Run, before: Mapping[str, Any] | None) -> None:
         """Prepare the check; `before`: the document of the check before, None if there is none."""
         self._procedure = procedure
-        self._limits = FlowLimits(**procedure.flow.readiness.model_dump())
+        self._limits = procedure.flow.readiness
         self._now = procedure.journal.now()
         self._findings: list[ReadinessFinding] = []
         self._figures: list[Figure] = []
@@ -194,7 +193,7 @@ class FlowCheck:
             self._ages[name] = None if at is None else max(0.0, self._seconds_now - at)
         flow, recorder = self._procedure.flow, self._procedure.topology.recorder
         self._findings += watcher_findings(self._ages["watcher"])
-        self._findings += heartbeat_findings(self._ages["heartbeat"], self._limits)
+        self._findings += heartbeat_findings(self._ages["heartbeat"], self._limits.replication_latency_seconds)
         if flow.connectors.heartbeat is not None:
             why = "the target has no mirrored heartbeat of this flow"
             self._figures.append(Figure("heartbeat", self._ages["heartbeat"], self._seconds_now, why))
@@ -226,7 +225,8 @@ class FlowCheck:
         if lag is not None:
             why = "no record of a lagging partition could be read"
             self._figures.append(Figure("record_age", lag.seconds, at, why))
-            self._findings += lag_findings(lag, self._limits)
+            most = self._limits
+            self._findings += lag_findings(lag, most.record_age_seconds, most.lag_records, most.lag_bytes)
 
     def _judge_blockers(self, observation: Observation) -> None:
         """Run the checks of a procedure; a topic that MirrorMaker 2 may not have looked for yet is only a warning."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 
 from kafka_dr.domain.evidence.live_status import deadline_of, fence_of
 from kafka_dr.domain.fencing.armed_fence import ARMED
@@ -169,11 +170,8 @@ def _fence(lines: Sequence[Line], opened: ProcedureOpened, now: datetime) -> Ite
 def _fence_of_lost_source(lines: Sequence[Line], opened: ProcedureOpened) -> Iterator[Notice]:
     fenced = next(((line, fact) for line, fact in facts_of(lines, SourceFenced) if fact.fenced != ARMED), None)
     if fenced is not None:
-        text = (
-            f"{opened.source} was given up and refuses clients ({fenced[1].fenced}). This fence has no time limit.",
-        )
-        subject = f"clients are fenced from {opened.source}"
-        yield Notice(Event.FENCE_ON, Event.FENCE_ON, _flow(opened), fenced[0].at, subject, text)
+        text = f"{opened.source} was given up and refuses clients ({fenced[1].fenced}). This fence has no time limit."
+        yield _once(Event.FENCE_ON, opened, fenced[0], f"clients are fenced from {opened.source}", text)
 
 
 # -- ends, and what the watcher saw --------------------------------------------------------------------------------
@@ -207,35 +205,21 @@ def _endings(lines: Sequence[Line], opened: ProcedureOpened) -> Iterator[Notice]
 
 
 def _seen_by_watcher(lines: Sequence[Line], opened: ProcedureOpened) -> Iterator[Notice]:
-    came_back = next(facts_of(lines, OldSourceAnswers), None)
-    if came_back is not None:
-        yield Notice(
-            id=Event.SOURCE_CAME_BACK,
-            event=Event.SOURCE_CAME_BACK,
-            flow=_flow(opened),
-            at=came_back[0].at,
-            subject=f"{opened.source} answers again",
-            lines=(
-                (
-                    f"{opened.source}, which clients left for {opened.target}, answers since"
-                    f" {came_back[1].answers_since}. The watcher fences it now; until then it may accept writes. Keep"
-                    " clients away from it."
-                ),
-            ),
+    for line, answers in islice(facts_of(lines, OldSourceAnswers), 1):
+        text = (
+            f"{opened.source}, which clients left for {opened.target}, answers since {answers.answers_since}. The"
+            " watcher fences it now; until then it may accept writes. Keep clients away from it."
         )
-    contested = next(facts_of(lines, MoveContested), None)
-    if contested is not None:
-        yield Notice(
-            id=Event.CONTESTED,
-            event=Event.CONTESTED,
-            flow=_flow(opened),
-            at=contested[0].at,
-            subject=f"somebody undoes the move to {opened.target}",
-            lines=(
-                f"Seen: {first_few(contested[1].contested, 3)}.",
-                "The watcher acts no more on these clusters. Find the program that does it and stop this program.",
-            ),
-        )
+        yield _once(Event.SOURCE_CAME_BACK, opened, line, f"{opened.source} answers again", text)
+    for line, contested in islice(facts_of(lines, MoveContested), 1):
+        seen = f"Seen: {first_few(contested.contested, 3)}."
+        advice = "The watcher acts no more on these clusters. Find the program that does it and stop this program."
+        yield _once(Event.CONTESTED, opened, line, f"somebody undoes the move to {opened.target}", seen, advice)
+
+
+def _once(event: Event, opened: ProcedureOpened, line: Line, subject: str, *text: str) -> Notice:
+    """Return the notice of an event that a procedure has at most once."""
+    return Notice(event, event, _flow(opened), line.at, subject, text)
 
 
 def _flow(opened: ProcedureOpened) -> str:

@@ -16,28 +16,6 @@ _LATE_SAMPLES, _LEAST_SAMPLE_SECONDS = 3, 30.0
 
 
 @dataclass(frozen=True)
-class FlowLimits:
-    """Limits of a flow, from `readiness` of the flow in the topology.
-
-    Attributes:
-        record_age_seconds: largest age of a record that waits for its copy.
-        replication_latency_seconds: largest age of the newest mirrored heartbeat.
-        checkpoint_latency_seconds: longest time without a new checkpoint, or a new offset sync, although records flow.
-        lag_records, lag_bytes: largest lag; None: not judged.
-        copied_share: least share of the records written since the last check of which the target must have copies.
-        certificate_days: least time that every certificate must still be valid.
-    """
-
-    record_age_seconds: float = 60.0
-    replication_latency_seconds: float = 30.0
-    checkpoint_latency_seconds: float = 120.0
-    lag_records: int | None = None
-    lag_bytes: int | None = None
-    copied_share: float = 0.5
-    certificate_days: float = 14.0
-
-
-@dataclass(frozen=True)
 class Movement:
     """A sum that was read at each check, and when the sum was last seen to have changed.
 
@@ -74,17 +52,22 @@ def topics_awaited(
     return {topic: before.get(topic, now) for topic in sorted(set(missing) - set(copied))}
 
 
-def lag_findings(lag: FlowLag, limits: FlowLimits) -> Iterator[ReadinessFinding]:
-    """Yield a finding for each limit that the lag exceeds."""
+def lag_findings(
+    lag: FlowLag, record_age_seconds: float, lag_records: int | None, lag_bytes: int | None
+) -> Iterator[ReadinessFinding]:
+    """Yield a finding for each limit that the lag exceeds.
+
+    Args:
+        record_age_seconds: largest age of a record that waits for its copy.
+        lag_records, lag_bytes: largest lag; None: any lag.
+    """
     seconds, size = lag.seconds, lag.bytes
-    if seconds is not None and seconds > limits.record_age_seconds:
-        yield _failed("record_age", f"a record waits for its copy for {_seconds(seconds, limits.record_age_seconds)}")
-    if limits.lag_records is not None and lag.records > limits.lag_records:
-        yield _failed(
-            "lag_records", f"the target lacks up to {lag.records:,} records, at most {limits.lag_records:,} may"
-        )
-    if limits.lag_bytes is not None and size is not None and size > limits.lag_bytes:
-        yield _failed("lag_bytes", f"the target lacks about {size:,} bytes, at most {limits.lag_bytes:,} may be")
+    if seconds is not None and seconds > record_age_seconds:
+        yield _failed("record_age", f"a record waits for its copy for {_seconds(seconds, record_age_seconds)}")
+    if lag_records is not None and lag.records > lag_records:
+        yield _failed("lag_records", f"the target lacks up to {lag.records:,} records, at most {lag_records:,} may")
+    if lag_bytes is not None and size is not None and size > lag_bytes:
+        yield _failed("lag_bytes", f"the target lacks about {size:,} bytes, at most {lag_bytes:,} may be")
 
 
 def growth_findings(source: tuple[int, int], target: tuple[int, int], share: float) -> Iterator[ReadinessFinding]:
@@ -101,11 +84,12 @@ def growth_findings(source: tuple[int, int], target: tuple[int, int], share: flo
         )
 
 
-def heartbeat_findings(age: float | None, limits: FlowLimits) -> Iterator[ReadinessFinding]:
+def heartbeat_findings(age: float | None, oldest_seconds: float) -> Iterator[ReadinessFinding]:
     """Yield a finding if the newest mirrored heartbeat is older than replication may take; `age`: None if unknown."""
-    if age is not None and age > limits.replication_latency_seconds:
-        limit = limits.replication_latency_seconds
-        yield _failed("replication_latency", f"the age of the newest mirrored heartbeat is {_seconds(age, limit)}")
+    if age is not None and age > oldest_seconds:
+        yield _failed(
+            "replication_latency", f"the age of the newest mirrored heartbeat is {_seconds(age, oldest_seconds)}"
+        )
 
 
 def quiet_findings(

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.lag import FlowLag, PartitionLag
 from kafka_dr.domain.readiness.signs import (
-    FlowLimits,
     Movement,
     certificate_findings,
     growth_findings,
@@ -21,7 +20,7 @@ from kafka_dr.domain.readiness.signs import (
 )
 from kafka_dr.domain.readiness.state import Gravity
 
-LIMITS = FlowLimits()
+LIMITS = (60.0, None, None)
 DAY = 86_400.0
 
 
@@ -34,18 +33,18 @@ def lag(records: int, seconds: float, size: int = 0) -> FlowLag:
 @pytest.mark.parametrize(
     ("seen", "limits", "ids"),
     [
-        (lag(0, 0), FlowLimits(lag_records=0, lag_bytes=0), []),
+        (lag(0, 0), (60.0, 0, 0), []),
         (lag(10**6, 60, 10**9), LIMITS, []),
         (lag(1, 60.5), LIMITS, ["record_age"]),
-        (lag(11, 1), FlowLimits(lag_records=10), ["lag_records"]),
-        (lag(11, 1, 200), FlowLimits(lag_bytes=100), ["lag_bytes"]),
+        (lag(11, 1), (60.0, 10, None), ["lag_records"]),
+        (lag(11, 1, 200), (60.0, None, 100), ["lag_bytes"]),
     ],
 )
 def test_lag_is_judged_by_age_and_where_stated_by_records_and_bytes(
-    seen: FlowLag, limits: FlowLimits, ids: list[str]
+    seen: FlowLag, limits: tuple[float, int | None, int | None], ids: list[str]
 ) -> None:
-    """The limits of seed values hold unless the topology states others."""
-    assert [finding.id for finding in lag_findings(seen, limits)] == ids
+    """A limit that is reached is kept; one that is not stated is not judged."""
+    assert [finding.id for finding in lag_findings(seen, *limits)] == ids
 
 
 def test_growth_is_judged_by_its_share() -> None:
@@ -58,8 +57,8 @@ def test_growth_is_judged_by_its_share() -> None:
 
 def test_signs_of_life_are_judged_by_their_age() -> None:
     """An unknown heartbeat is no finding here, because it is an unknown figure."""
-    assert [f.id for f in heartbeat_findings(30.5, LIMITS)] == ["replication_latency"]
-    assert not [*heartbeat_findings(29, LIMITS)] and not [*heartbeat_findings(None, LIMITS)]
+    assert [f.id for f in heartbeat_findings(30.5, 30.0)] == ["replication_latency"]
+    assert not [*heartbeat_findings(29, 30.0)] and not [*heartbeat_findings(None, 30.0)]
     assert not [*watcher_findings(59)] and [f.id for f in watcher_findings(61)] == ["watcher_silent"]
     assert "never" in next(watcher_findings(None)).text
     assert not [*recorder_findings(29, 10)] and [f.id for f in recorder_findings(31, 10)] == ["recorder_silent"]
