@@ -147,7 +147,10 @@ class Rounds:
 
     def comparable(self, evidence: dict[str, Any]) -> dict[str, Any]:
         """Return the evidence without the fields that differ between runs."""
-        return {key: value for key, value in evidence.items() if key not in self.run_specific}
+        said = {key: value for key, value in evidence.items() if key not in self.run_specific}
+        # A round that is continued from a saved state has the downtime of all rounds before it.
+        said["warnings"] = [text for text in said["warnings"] if not text.startswith("Objective ")]
+        return said
 
     def returned(self, run: Run) -> list[str]:
         """Return the differences between the world now and the world before the first run."""

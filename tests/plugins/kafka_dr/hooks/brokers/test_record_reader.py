@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -175,7 +176,7 @@ def test_one_client_reads_again_and_again(brokers: str, made: list[Any]) -> None
 def test_a_kept_client_does_not_wait_for_its_turn_where_a_topic_is_new_to_it(
     brokers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By itself it asks for a topic's leader once a second only."""
+    """By itself it asks for a topic's leader once a second only; now and then that second is just over."""
 
     def seconds() -> float:
         reader = RecordReader({"bootstrap.servers": brokers}, "east", keeps_client=True)
@@ -184,10 +185,10 @@ def test_a_kept_client_does_not_wait_for_its_turn_where_a_topic_is_new_to_it(
         assert len(list(reader.scan({TopicPartition("odd", 0): OffsetSpan(0, 3)}, timeout=10))) == 3
         return time.monotonic() - began
 
-    asking = seconds()
+    asking = [seconds() for _ in range(3)]
     monkeypatch.setattr(RecordReader, "_request_leaders", lambda *_: None)
-    by_itself = seconds()
-    assert 4 * asking < by_itself, (asking, by_itself)
+    by_itself = [seconds() for _ in range(3)]
+    assert 4 * statistics.median(asking) < max(by_itself), (asking, by_itself)
 
 
 @pytest.mark.parametrize("how", ["left", "too late", "given up", "outside the log"])
