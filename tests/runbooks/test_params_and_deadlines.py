@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from kafka_dr.config.topology import Deadlines, Topology
+from kafka_dr.config.deadlines import Deadlines
+from kafka_dr.config.topology import Topology
 from kafka_dr.procedures import PROCEDURES, steps_of
 from kafka_dr.vocabulary import Step
 

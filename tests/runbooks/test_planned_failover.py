@@ -7,7 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from kafka_dr.config.topology import Deadlines, Topology
+from kafka_dr.config.deadlines import Deadlines
+from kafka_dr.config.topology import Topology
 from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.readiness.readiness import CHECKS
 from kafka_dr.procedure.entries import SourceReturned

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.fields import Model
-from kafka_dr.config.topology import Deadlines, Flow, Topology
+from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.mirror_maker.patterns import ALL, Kind, list_items, pattern_problem
 from kafka_dr.errors import BadInput, Refusal
 

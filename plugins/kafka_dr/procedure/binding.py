@@ -126,9 +126,10 @@ def topology_digest(topology: Topology) -> str:
     """Return the SHA-256 of the topology's canonical JSON without defaults, in hexadecimal.
 
     Without defaults, so that a later version, which may have more settings, computes the same digest in the same run.
-    Without `notifications`, so that a recipient who is added during a run does not stop the run.
+    Without `notifications` and `drill`, so that a recipient or a worker of drills that is added during a run does not
+    stop the run.
     """
-    return digest_of(topology.model_dump(mode="json", exclude_defaults=True, exclude={"notifications"}))
+    return digest_of(topology.model_dump(mode="json", exclude_defaults=True, exclude={"notifications", "drill"}))
 
 
 def terms_of(procedure: Run) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.settings import Request
-from kafka_dr.config.topology import Deadlines, Flow, Topology
+from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.fencing.armed_fence import MOVING, LatestMove, last_moves
 from kafka_dr.errors import LeaseLost
 from kafka_dr.hooks.journal.journal import Journal

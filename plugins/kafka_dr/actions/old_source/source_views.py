@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from kafka_dr.actions.fencing.acl_fence import make_probe_topic, refused_by_rights
 from kafka_dr.concurrently import run_in_background
-from kafka_dr.config.topology import Deadlines
+from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.source_lost import (
     FROM_APPLICATION,

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.params import Request, quoted_value
 from kafka_dr.config.settings import Topology
-from kafka_dr.config.topology import Deadlines
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, Refusal
 from kafka_dr.hooks.journal.journal import Journal

@@ -20,7 +20,7 @@ from kafka_dr.actions.old_source.source_views import (
     view_from_connect,
     view_from_here,
 )
-from kafka_dr.config.topology import Deadlines
+from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.source_lost import Look, Sight, SourceState
 from kafka_dr.domain.mirror_maker.mirror_records import Heartbeat, encode_heartbeat
