@@ -18,6 +18,8 @@ GATES = (
     Step.APPROVE_DATA_LOSS,
     Step.REVIEW_TRANSLATION,
     Step.APPROVE_RESTORE,
+    Step.ANNOUNCE_DRILL,
+    Step.SIGN_OFF_DRILL,
 )
 #: Steps that wait for records or consumers; `seconds.drain` in the evidence is the time of these steps.
 DRAINS = (Step.WAIT_FOR_CATCH_UP, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
@@ -212,6 +214,14 @@ _UNDONE = (
     ),
 )
 
+_KIND = Field(
+    "kind",
+    {"type": ["null", "string"], "enum": [None, "observe", "canary", "full"]},
+    "observe: changes nothing. canary: moves topics, groups and clients of the drill's own, there and back, twice. full:"
+    " announced; people move the real clients there and back. Empty = canary where the topology names Connect workers"
+    " for drills, else observe.",
+)
+
 _COMMIT = (Step.TRANSLATE_OFFSETS, Step.REVIEW_TRANSLATION, Step.COMMIT_GROUPS)
 _MOVE = (Step.OPEN_TARGET, Step.REDIRECT_CLIENTS, Step.VERIFY_CLIENTS)
 _FROM_READINESS = (
@@ -274,11 +284,30 @@ RESTORE_GROUP_OFFSETS = ProcedureDefinition(
     last_step=Step.RESTORE_POSITIONS,
     moves_clients=False,
 )
+FAILOVER_DRILL = ProcedureDefinition(
+    "failover_drill",
+    (
+        Step.OPEN_PROCEDURE,
+        Step.CHECK_READINESS,
+        Step.FORECAST,
+        Step.ANNOUNCE_DRILL,
+        Step.PREPARE_DRILL,
+        Step.PLANNED_PASS,
+        Step.FAILBACK_PASS,
+        Step.UNPLANNED_PASS,
+        Step.RETURN_PASS,
+        Step.CLEAN_DRILL,
+        Step.SIGN_OFF_DRILL,
+    ),
+    (*_ENDS, _KIND, _APPROVAL_WAIT),
+    last_step=Step.SIGN_OFF_DRILL,
+    moves_clients=False,
+)
 #: Acts on the procedure that holds the pair of clusters, and writes to that procedure's journal.
 ABORT_PROCEDURE = ProcedureDefinition("abort_procedure", (Step.ABORT_PROCEDURE,), _ENDS, Step.ABORT_PROCEDURE)
 
 PROCEDURES: Mapping[str, ProcedureDefinition] = {
-    row.dag_id: row for row in (PLANNED_FAILOVER, UNPLANNED_FAILOVER, FAILBACK, RESTORE_GROUP_OFFSETS, ABORT_PROCEDURE)
+    row.dag_id: row for row in (PLANNED_FAILOVER, UNPLANNED_FAILOVER, FAILBACK, RESTORE_GROUP_OFFSETS, FAILOVER_DRILL, ABORT_PROCEDURE)
 }
 _PARAMS_OF_ANY = frozenset[str]().union(*(row.params for row in PROCEDURES.values()))
 

@@ -73,6 +73,7 @@ _CHOICES: dict[str, Any] = {
     "compare": Literal["proven", "whole"],
     "undo_procedure": ProcedureId,
     "overwrite_later_commits": bool,
+    "kind": Literal["observe", "canary", "full"],
 }
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Literal
 
-from kafka_dr.procedure.entries.fact import Note
+from kafka_dr.procedure.entries.fact import Intent, Note, OrAbsent, StepOutcome
 from kafka_dr.procedure.entries.records import Figures
 from kafka_dr.vocabulary import Step
 
@@ -31,3 +32,117 @@ class DrillJudged(Note, steps=(Step.CLOSE_PROCEDURE,)):
     procedure_id: str
     ended_at: str
     findings_open: Sequence[str] = ()
+
+
+_PASSES = (Step.PLANNED_PASS, Step.FAILBACK_PASS, Step.UNPLANNED_PASS, Step.RETURN_PASS)
+
+
+class DrillToPrepare(Intent, steps=(Step.PREPARE_DRILL,)):
+    """A canary drill is about to make its topics, groups and connectors, and to begin its passes.
+
+    Attributes:
+        drill_short: the part of all names that is this drill's own.
+        folder: the drill's private folder.
+        ends_at: when the drill's time to live is over, ISO 8601 UTC.
+    """
+
+    drill_short: str
+    folder: str
+    ends_at: str
+
+
+class DrillPrepared(StepOutcome, steps=(Step.PREPARE_DRILL,)):
+    """A canary drill has its topics, groups and connectors, and its records are on both clusters.
+
+    Attributes:
+        prepared: whether anything was made; False for a drill of another kind.
+        topic_ids: alias -> topic -> id, of the topics that the drill made.
+        written: records written.
+        production: receipt of production's state before, as of `actions.drill.untouched`.
+        seconds: how long it took.
+    """
+
+    prepared: bool
+    topic_ids: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    written: int = 0
+    production: OrAbsent[Figures] = None
+    seconds: float = 0.0
+
+
+class PassToBegin(Intent, steps=_PASSES):
+    """A pass of a drill is about to be triggered; `run_id` is the Airflow run of `dag_id`."""
+
+    dag_id: str
+    run_id: str
+
+
+class PassEnded(StepOutcome, steps=_PASSES):
+    """A pass of a drill has ended, or was not run.
+
+    Attributes:
+        ran: whether the pass ran.
+        why_not: why the pass did not run; empty if it ran.
+        pass_outcome: the outcome of the pass's procedure; None if it did not run or left no evidence.
+        pass_reason: the reason for that outcome.
+        pass_procedure: id of the pass's procedure.
+        evidence: path of its evidence.json.
+        evidence_digest: its digest.
+        integrity: records written, present, missing, repeated on the cluster where clients are after the pass.
+    """
+
+    ran: bool
+    why_not: str = ""
+    pass_outcome: OrAbsent[str] = None
+    pass_reason: str = ""
+    pass_procedure: OrAbsent[str] = None
+    evidence: OrAbsent[str] = None
+    evidence_digest: OrAbsent[str] = None
+    integrity: OrAbsent[Figures] = None
+
+
+class DrillToClean(Intent, steps=(Step.CLEAN_DRILL,)):
+    """What a drill has made is about to be removed: topics by name and id, groups, ACL entries, connectors by name.
+
+    Attributes:
+        topic_ids_to_delete: alias -> topic -> id.
+        groups_to_delete: alias -> groups.
+        entries_to_remove: alias -> ACL entries as text.
+        connectors_to_delete: worker's connection -> connectors.
+    """
+
+    topic_ids_to_delete: Mapping[str, Mapping[str, str]]
+    groups_to_delete: Mapping[str, Sequence[str]]
+    entries_to_remove: Mapping[str, Sequence[str]]
+    connectors_to_delete: Mapping[str, Sequence[str]]
+
+
+class DrillCleaned(StepOutcome, steps=(Step.CLEAN_DRILL,)):
+    """Everything that the drill has made was removed and read back, and production was compared with before.
+
+    Attributes:
+        cleaned: whether there was anything to remove.
+        left: what could not be removed, each with the reason.
+        untouched: what was compared of production, and the differences.
+    """
+
+    cleaned: bool
+    left: Sequence[str] = ()
+    untouched: OrAbsent[Figures] = None
+
+
+class DrillSignedOff(StepOutcome, steps=(Step.SIGN_OFF_DRILL,)):
+    """A drill was signed off, rejected, or nobody answered in time.
+
+    Attributes:
+        signed_by: who answered; None if nobody did.
+        signed_at: when, ISO 8601 UTC.
+        accepted: whether the person signed; False if the person rejected the drill, or nobody answered.
+        by_starter: whether the person who answered had started the drill.
+        texts: what the person wrote: scenario, third_parties, observers, findings, conclusion.
+    """
+
+    signed_by: str | None
+    signed_at: str | None
+    accepted: bool
+    by_starter: bool = False
+    texts: Mapping[str, str] = field(default_factory=dict)
