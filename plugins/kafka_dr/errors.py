@@ -9,6 +9,7 @@ SwitchbackError
 │   ├── ApprovalMissing      no valid approval of this very plan
 │   ├── FenceNotProven       clients' writes or commits still succeed, or no test could prove that they are refused
 │   ├── BindingBroken        topology, address or cluster is another than the run began with
+│   ├── OutsideDrill         a drill would change what is not its own; no request was sent
 │   └── Contradiction        two observations contradict each other, or an observation contradicts the journal
 ├── Superseded               a newer process of the same procedure has a newer epoch; this process must not act
 ├── DeadlinePassed           a wait ended at its deadline
@@ -84,6 +85,10 @@ class FenceNotProven(Refusal):
 
 class BindingBroken(Refusal):
     """The topology, an address or a cluster is another than the run began with."""
+
+
+class OutsideDrill(Refusal):
+    """A drill would change what is not its own; no request was sent."""
 
 
 class Contradiction(Refusal):

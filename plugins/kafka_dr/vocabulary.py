@@ -121,6 +121,11 @@ REJECT = "Reject"
 PROBE_TOPIC = "__switchback_probe"
 CANARY_TOPIC = "__switchback_canary"
 JOURNAL_TOPIC = "__switchback_journal"
+#: Topic on the new primary. A progress record is committed in one transaction with replayed records, and has for each
+#: partition of these records the first offset that is not replayed yet.
+PROGRESS_TOPIC = "__switchback_replayed"
+#: A transactional id that has no transaction: a try to abort it proves the rights to abort others.
+CHECK_TRANSACTIONAL_ID = "__switchback_check"
 #: A topic that a connector of Switchback's mirrors, so its name must be none of those that MirrorMaker 2 never mirrors.
 #: The default of `topics.exclude` excludes it from all other connectors.
 EXEMPT_TOPIC, EXEMPT_CONNECTOR = "switchback-canary.replica", "switchback-canary"

@@ -8,6 +8,8 @@ from typing import Any, Self, cast
 
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Flow, Topology
+from kafka_dr.domain.drill.scope import DrillScope
+from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.hooks.airflow_api import AirflowApi
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.anchor_topic import AnchorTopic
@@ -35,12 +37,18 @@ class Systems:
         request: names source and target.
         topology: names the connection of each system.
         connections: resolves the names of connections.
+        scope: in a drill, what the clients may change; they refuse every other change before a request is sent.
     """
 
-    def __init__(self, request: Request, topology: Topology, connections: Any) -> None:
-        self.request, self.topology, self.connections = request, topology, connections
+    def __init__(self, request: Request, topology: Topology, connections: Any, scope: DrillScope | None = None) -> None:
+        self.request, self.topology, self.connections, self.scope = request, topology, connections, scope
         self._clusters: dict[str, KafkaCluster] = {}
         self._acls: dict[str, ClusterAcls] = {}
+
+    @property
+    def own_names(self) -> OwnNames:
+        """Names of what Switchback itself makes on the clusters: production's, or those of the run's drill."""
+        return OwnNames() if self.scope is None else self.scope.own
 
     @cached_property
     def api(self) -> AirflowApi:
@@ -172,6 +180,7 @@ class Systems:
     def with_own_clients(self, request: Request | None = None) -> Self:
         """Return a new Systems that shares no client with this Systems; `request` replaces the request if given."""
         systems: Self = self.connections.systems(request or self.request, self.topology)
+        systems.scope = self.scope
         return systems
 
     def reversed(self) -> Self:

@@ -1,0 +1,1 @@
+"""Drills on the real clusters: their names, and what they may change."""
