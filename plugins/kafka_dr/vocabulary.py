@@ -74,12 +74,14 @@ class ApprovedThrough(StrEnum):
     """How a run was approved.
 
     AIRFLOW: at the gates of the site's Airflow. OWN_DATABASE: at gates in the database of the command run_procedure.
-    BY_HAND: a person opened the target manually, and no step checked an approval.
+    BY_HAND: a person opened the target manually, and no step checked an approval. DRILL: the run is a pass of a drill,
+    which needs no approval.
     """
 
     AIRFLOW = "airflow"
     OWN_DATABASE = "own_database"
     BY_HAND = "by_hand"
+    DRILL = "drill"
 
 
 class Outcome(StrEnum):

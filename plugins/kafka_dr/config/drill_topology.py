@@ -7,8 +7,7 @@ from pathlib import Path
 
 from kafka_dr.config.drill import DrillSettings
 from kafka_dr.config.topology import CheckpointConnector, Connectors, FileRoutingSettings, Flow, Topology
-from kafka_dr.domain.drill.connectors import DRILL_SEPARATOR
-from kafka_dr.domain.drill.names import DrillNames
+from kafka_dr.domain.drill.names import SEPARATOR, DrillNames
 from kafka_dr.errors import BadInput
 
 ROUTING_FILE, JOURNAL_FILE, PRIVATE_FOLDER = "routing.json", "journal.db", "private"
@@ -54,7 +53,7 @@ def drill_topology(topology: Topology, source: str, target: str, names: DrillNam
     )
     changed = {
         "clusters": clusters,
-        "naming": replace(topology.naming, separator=DRILL_SEPARATOR),
+        "naming": replace(topology.naming, separator=SEPARATOR, internal_topic_separator=True),
         "flows": flows,
         "routing": FileRoutingSettings(kind="file", path=str(folder / ROUTING_FILE)),
         "evidence": str(folder),
@@ -78,8 +77,8 @@ def _drill_flow(topology: Topology, settings: DrillSettings, names: DrillNames, 
         target=target,
         connect=settings.connect[target],
         connectors=Connectors(
-            source=(names.connector(source, target, "source"),),
-            checkpoint=CheckpointConnector(name=names.connector(source, target, "checkpoint")),
+            source=(names.source_connector(source, target),),
+            checkpoint=CheckpointConnector(name=names.checkpoint_connector(source, target)),
         ),
         isolation=production.isolation if production else "read_uncommitted",
         objectives=production.objectives if production else topology.flows[0].objectives,

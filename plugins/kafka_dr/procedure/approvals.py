@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 
 from kafka_dr.errors import ApprovalMissing
 from kafka_dr.hooks.airflow_api import HitlAnswer
@@ -102,6 +103,17 @@ class Approvals:
         """Return the valid approval of the run's plan; raise ApprovalMissing as `require` does."""
         planned = DataLossAssessed if self._progress.without_source else FailoverForecast
         return self.require(self._progress.planning[1], self._progress.require(planned).plan_digest)
+
+
+class DrillApprovals(Approvals):
+    """Approvals of a drill's pass: none is needed, because the pass can change only what its drill has made."""
+
+    def require(self, gate: str, digest: str) -> Approval:
+        """Return an approval that names the drill."""
+        scope = self._systems.scope
+        by = f"drill {scope.drill_id}" if scope else "drill"
+        at = datetime.fromtimestamp(self._progress.now(), UTC).isoformat()
+        return Approval(gate=gate, by=by, at=at, digest=digest, through=ApprovedThrough.DRILL)
 
 
 def how_to_ask_again(gate: str) -> str:

@@ -11,6 +11,7 @@ from kafka_dr.connections import Connections
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.binding import bound_to
+from kafka_dr.procedure.drill_run import pass_of_drill
 from kafka_dr.procedure.run import Identity, Run, opened_by
 from kafka_dr.procedures import foreign_params
 
@@ -23,13 +24,18 @@ def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Re
 def procedure_of(context: Any) -> Run:
     """Return the run of the procedure to which an Airflow task belongs, from the task's context.
 
+    The param `drill`, which failover_drill alone sets, makes the run a pass of that drill.
+
     Raises:
         BadInput: the params or the topology cannot be used; nothing was changed yet.
     """
-    run = context["dag_run"]
-    topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
-    request = request_of(topology, run.dag_id, dict(context["params"]))
-    return Run.connected(Identity(run.dag_id, run.run_id), request, topology, Connections())
+    run, params = context["dag_run"], dict(context["params"])
+    topology, identity = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", "")), Identity(run.dag_id, run.run_id)
+    drill_id = params.pop("drill", None)
+    if drill_id is not None:
+        return pass_of_drill(str(drill_id), identity, params, topology, Connections(), request_of)
+    request = request_of(topology, run.dag_id, params)
+    return Run.connected(identity, request, topology, Connections())
 
 
 def procedure_holding(source: str, target: str) -> Run:

@@ -11,14 +11,14 @@ from typing import Any
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.mirror_maker.naming import Naming
-from kafka_dr.errors import Contradiction
+from kafka_dr.errors import Contradiction, Refusal
 from kafka_dr.hooks.archive import local_folder
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.private_files import refuse_open
 from kafka_dr.hooks.site.stop import StopHook
 from kafka_dr.procedure.anchors import JournalAnchors
-from kafka_dr.procedure.approvals import Approvals
+from kafka_dr.procedure.approvals import Approvals, DrillApprovals
 from kafka_dr.procedure.artifacts import Artifacts
 from kafka_dr.procedure.authority import Authority, LeaseAuthority, WithoutUndo
 from kafka_dr.procedure.binding import bound_to
@@ -26,6 +26,7 @@ from kafka_dr.procedure.entries import ProcedureOpened, newest_fact
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.signatures import JournalSignatures
 from kafka_dr.procedure.systems import Systems
+from kafka_dr.procedures import FAILOVER_DRILL
 from kafka_dr.vocabulary import Entry, Step
 
 
@@ -57,6 +58,8 @@ class Run:
         progress: how far the run is, by the journal.
         artifacts: the run's files beside the evidence.
         approvals: answers to the run's gates.
+        yields_to: of a drill and its passes, production's journal and the pair of clusters: they stop as soon as a
+            procedure holds it.
     """
 
     def __init__(
@@ -71,10 +74,14 @@ class Run:
         self.id = identity.procedure_id
         self.topology: Topology = systems.topology
         self._authority = authority
+        self.yields_to: tuple[Journal, str] | None = None
+        if identity.dag_id == FAILOVER_DRILL.dag_id:
+            self.yields_to = journal, self.topology.pair_key(request.source, request.target)
         self.artifacts = Artifacts(Path(self.topology.evidence) / self.id)
         self.progress = Progress(journal, self.id, request, self.artifacts)
         valid = request.deadlines.approval_valid_seconds
-        self.approvals = Approvals(identity.dag_id, identity.run_id, systems, self.progress, valid)
+        kind = Approvals if systems.scope is None else DrillApprovals
+        self.approvals = kind(identity.dag_id, identity.run_id, systems, self.progress, valid)
 
     @classmethod
     def connected(cls, identity: Identity, request: Request, topology: Topology, connections: Any) -> Run:
@@ -117,8 +124,30 @@ class Run:
 
     @property
     def pair(self) -> str:
-        """Name of the pair of clusters, the same in both directions; the lease is taken on this name."""
-        return self.topology.pair_key(self.request.source, self.request.target)
+        """Name of the pair of clusters, the same in both directions; the lease is taken on this name.
+
+        A drill takes a lease of another name, so that it keeps no procedure from the pair.
+        """
+        pair = self.topology.pair_key(self.request.source, self.request.target)
+        return f"drill:{pair}" if self.identity.dag_id == FAILOVER_DRILL.dag_id else pair
+
+    @property
+    def in_drill(self) -> bool:
+        """Whether the run is a pass of a drill, which changes only what the drill made."""
+        return self.systems.scope is not None
+
+    def refuse_if_preempted(self) -> None:
+        """Raise Refusal if this run is a drill's, and a procedure holds the pair of clusters."""
+        if self.yields_to is None:
+            return
+        journal, pair = self.yields_to
+        lease = journal.lease(pair)
+        if lease is not None and lease.released_at is None:
+            raise Refusal(
+                "A procedure takes precedence over this drill",
+                f"{lease.holder} holds the pair of clusters {pair}",
+                "The drill ends, and what it has made is removed once that procedure has ended. Start a new drill then.",
+            )
 
     @cached_property
     def flow(self) -> Flow:

@@ -50,7 +50,8 @@ class JournaledStep:
         try:
             procedure = self.procedure(context)
             # Before any write: another run may have this procedure id, or another procedure may continue this one.
-            procedure.anchors.refuse_contradicted_journal()
+            if not procedure.in_drill:
+                procedure.anchors.refuse_contradicted_journal()
             procedure.progress.refuse_other_run(procedure.identity.run_id)
             procedure.lease.refuse_if_continued()
         except SwitchbackError as error:
@@ -113,6 +114,7 @@ class JournaledStep:
         procedure.progress.refuse_if_going_back()
         procedure.progress.check_fence_clock()
         refuse_broken_binding(procedure)
+        procedure.refuse_if_preempted()
         for step in sorted(self.upstream_task_ids):
             procedure.progress.outcome_entry(step)
         self.intend(procedure, context)

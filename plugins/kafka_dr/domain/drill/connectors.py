@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-#: Separates the parts of names that a drill's MirrorMaker 2 makes, so that its internal topics are its own although it
-#: uses production's aliases.
-DRILL_SEPARATOR = ".switchback-drill."
+from kafka_dr.domain.drill.names import SEPARATOR
+
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 #: A filter that excludes nothing: no topic or group has this name.
 _NOTHING = "switchback-drill-excludes-nothing"
@@ -18,7 +17,7 @@ _ALWAYS = {
     "key.converter": _BYTES,
     "value.converter": _BYTES,
     "header.converter": _BYTES,
-    "replication.policy.separator": DRILL_SEPARATOR,
+    "replication.policy.separator": SEPARATOR,
     "heartbeats.replication.enabled": "false",
     "emit.heartbeats.enabled": "false",
     "sync.topic.acls.enabled": "false",

@@ -1,0 +1,65 @@
+"""The files in a drill's private folder by which its clients and its steps tell each other what happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from kafka_dr.config.drill_topology import ROUTING_FILE
+from kafka_dr.hooks.private_files import private_file, private_folder
+
+_ACKNOWLEDGED, _STOP, _ENDED = "acknowledged", "clients-stop", "clients-ended.json"
+
+
+class DrillLedger:
+    """Numbers of acknowledged records, and the stop sign for the drill's clients.
+
+    Args:
+        folder: the drill's private folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def routing(self) -> Path:
+        """The drill's routing record."""
+        return self.folder / ROUTING_FILE
+
+    def begin(self) -> None:
+        """Create the folder."""
+        private_folder(self.folder)
+
+    def add(self, writer: str, numbers: Iterable[int]) -> None:
+        """Add numbers of records that a cluster acknowledged; each writer has a file of its own."""
+        path = self.folder / f"{_ACKNOWLEDGED}.{writer}"
+        if not path.exists():
+            private_file(path)
+        with path.open("a", encoding="ascii") as file:
+            file.writelines(f"{number}\n" for number in numbers)
+
+    def numbers(self) -> Iterator[int]:
+        """Yield the numbers of all acknowledged records."""
+        for path in sorted(self.folder.glob(f"{_ACKNOWLEDGED}.*")):
+            # A line without its end belongs to a process that was killed while it wrote.
+            yield from (int(line) for line in path.read_text(encoding="ascii").splitlines(True) if line.endswith("\n"))
+
+    def ask_to_stop(self) -> None:
+        """Ask the drill's clients to end."""
+        if self.folder.exists() and not (self.folder / _STOP).exists():
+            private_file(self.folder / _STOP)
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether the clients are asked to end."""
+        return (self.folder / _STOP).exists()
+
+    def say_ended(self, figures: dict[str, int]) -> None:
+        """State that the clients have ended, and what they did."""
+        private_file(self.folder / _ENDED).write_text(json.dumps(figures), encoding="utf-8")
+
+    def figures(self) -> dict[str, int] | None:
+        """Return what the clients did; None while they have not ended."""
+        path = self.folder / _ENDED
+        return json.loads(path.read_text(encoding="utf-8") or "null") if path.exists() else None

@@ -1,0 +1,81 @@
+"""What refuses a drill before anything is made: another environment, or production's connectors that would take it up."""
+
+from __future__ import annotations
+
+from kafka_dr.actions.drill.untouched import production_workers
+from kafka_dr.config.drill import DrillSettings
+from kafka_dr.domain.drill.records import RECORD_BYTES
+from kafka_dr.domain.drill.separation import EXCLUSION, taken_up
+from kafka_dr.domain.kafka_model.kafka_version import kafka_version
+from kafka_dr.domain.plain_text import first_few
+from kafka_dr.errors import NotReady
+from kafka_dr.procedure.drill_run import PrivateInstallation
+from kafka_dr.procedure.run import Run
+
+MARKER = "__switchback_environment."
+#: Of Connect; before, every source connector mirrors heartbeats, whatever its settings say.
+_FIRST_VERSION = (4, 0)
+#: How often a drill's records are in one log, at most: its passes repeat none, but a failback may copy them back.
+_COPIES = 4
+
+
+def refuse_other_environment(procedure: Run, settings: DrillSettings) -> None:
+    """Refuse unless both clusters have the marker of the environment that the topology names, and no other."""
+    for cluster in (procedure.systems.source, procedure.systems.target):
+        named = sorted(name.removeprefix(MARKER) for name in cluster.topics() if name.startswith(MARKER))
+        if named != [settings.environment]:
+            raise NotReady(
+                f"{cluster.alias} is not marked as a cluster of the environment {settings.environment}",
+                f"its markers name: {', '.join(named) or 'none'}",
+                f"Find out whether the topology names the right clusters. If it does, create the topic"
+                f" {MARKER}{settings.environment} with one partition on {cluster.alias}; nothing was changed.",
+            )
+
+
+def refuse_shared_names(procedure: Run, private: PrivateInstallation) -> None:
+    """Refuse if a connector of production would mirror, read or checkpoint anything that the drill makes."""
+    systems, scope = procedure.systems, private.scope
+    configs = {
+        (worker, name): found.config
+        for worker in production_workers(procedure)
+        for name, found in systems.drill_connectors(worker).read_all().items()
+    }
+    version = systems.connect_worker(procedure.flow.worker).worker().version
+    found = taken_up(configs, procedure.naming, version, scope.topics, scope.groups)
+    if found:
+        raise NotReady(
+            "Production's replication would take up what the drill makes",
+            first_few(list(map(str, found)), 10, "; "),
+            f"Add {EXCLUSION} to `topics.exclude` of these connectors once; nothing was changed.",
+        )
+
+
+def refuse_unfit_workers(procedure: Run, settings: DrillSettings) -> None:
+    """Refuse workers for drills that are production's, that have other connectors, or that are too old."""
+    production = {procedure.systems.connections.login(name)[0] for name in production_workers(procedure)}
+    for alias in (procedure.request.source, procedure.request.target):
+        connection = settings.connect[alias]
+        worker = procedure.systems.connect_worker(connection)
+        version = worker.worker().version
+        if procedure.systems.connections.login(connection)[0] in production:
+            seen = f"{connection} has the address of a worker of production's flows"
+        elif (kafka_version(version) or (0,)) < _FIRST_VERSION:
+            seen = f"{connection} runs Connect {version}; a drill needs 4.0 or later"
+        else:
+            continue
+        raise NotReady(
+            "A drill needs a Connect worker group of its own beside each cluster",
+            seen,
+            "Start one as runbooks/failover_drill.md says, and name it under `drill.connect`; nothing was changed.",
+        )
+
+
+def refuse_too_many_bytes(settings: DrillSettings) -> None:
+    """Refuse a drill whose records would take more bytes than the topology allows."""
+    takes = settings.records * RECORD_BYTES * _COPIES
+    if takes > settings.most_bytes:
+        raise NotReady(
+            "This drill would write more bytes than the topology allows",
+            f"{settings.records} records take about {takes} bytes; `drill.most_bytes` is {settings.most_bytes}",
+            "Lower `drill.records`, or raise `drill.most_bytes`; nothing was changed.",
+        )
