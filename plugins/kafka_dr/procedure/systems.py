@@ -69,7 +69,7 @@ class Systems:
 
     def cluster(self, alias: str) -> KafkaCluster:
         """Return a new client of one cluster, which shares neither connections nor caches with other clients."""
-        return KafkaCluster(alias, self.connections.kafka(self.topology.cluster(alias).connection))
+        return KafkaCluster(alias, self.connections.kafka(self.topology.cluster(alias).connection), self.scope)
 
     def reader(self, alias: str, isolation: str = "read_uncommitted") -> RecordReader:
         """Return a new reader of one cluster's records."""
@@ -77,16 +77,17 @@ class Systems:
 
     def writer(self, alias: str) -> RecordWriter:
         """Return a new writer to Switchback's own topics on one cluster."""
-        return RecordWriter(self.connections.kafka(self.topology.cluster(alias).connection), alias)
+        return RecordWriter(self.connections.kafka(self.topology.cluster(alias).connection), alias, self.scope)
 
     def anchor_topic(self, alias: str) -> AnchorTopic:
         """Return a client of the topic with the journal's anchors on one cluster."""
+        self._refuse_in_drill("writing the journal's anchors", "the topic with the anchors of the journal")
         return AnchorTopic(self.connections.kafka(self.topology.cluster(alias).connection), alias)
 
     def probe(self, alias: str) -> RecordWriter | None:
         """Return a writer with the probe's principal, whose writes a fence must refuse; None without a probe."""
         connection = self.topology.cluster(alias).probe_connection
-        return RecordWriter(self.connections.kafka(connection), alias) if connection else None
+        return RecordWriter(self.connections.kafka(connection), alias, self.scope) if connection else None
 
     @property
     def source_acls(self) -> ClusterAcls:
@@ -104,7 +105,8 @@ class Systems:
 
     def connect_worker(self, connection: str) -> MirrorMaker:
         """Return the client of the Connect worker that an Airflow connection names."""
-        return MirrorMaker(*self._login(connection), self.request.deadlines.connect_request_seconds)
+        seconds = self.request.deadlines.connect_request_seconds
+        return MirrorMaker(*self._login(connection), seconds, self.scope)
 
     def flow_connectors(self, flow: Flow) -> FlowConnectors:
         """Return the client of a flow's connectors in Connect; BadInput if the flow runs in dedicated mode."""
@@ -118,11 +120,11 @@ class Systems:
 
     def marker_connector(self, connection: str) -> MarkerConnector:
         """Return the client of the marker connector in the Connect worker that an Airflow connection names."""
-        return MarkerConnector(*self._login(connection))
+        return MarkerConnector(*self._login(connection), self.scope)
 
     def canary_connector(self, connection: str) -> CanaryConnector:
         """Return the client of the canary's connector in the Connect worker that an Airflow connection names."""
-        return CanaryConnector(*self._login(connection))
+        return CanaryConnector(*self._login(connection), self.scope, self.own_names.exempt_connector)
 
     def dedicated(self, flow: Flow, hook: StopHook) -> FlowConnectors:
         """Return the client of a flow in dedicated mode: settings come from the topology, `hook` stops the flow."""
@@ -140,13 +142,13 @@ class Systems:
 
     def stop_hook(self, flow: Flow) -> StopHook | None:
         """Return the hook that stops MirrorMaker 2 in dedicated mode; None if a Connect worker hosts the flow."""
-        return None if flow.stop_hook is None else StopHook(*self._login(flow.stop_hook))
+        return None if flow.stop_hook is None else StopHook(*self._hook_login(flow.stop_hook))
 
     @cached_property
     def drain(self) -> ApplicationDrain | None:
         """Client of the application's drain hook; None if the topology names no drain hook."""
         hook = self.topology.drain
-        return None if hook is None else ApplicationDrain(*self._login(hook.connection))
+        return None if hook is None else ApplicationDrain(*self._hook_login(hook.connection))
 
     @cached_property
     def source_probe(self) -> SourceProbe | None:
@@ -161,7 +163,7 @@ class Systems:
     def fence_hook(self) -> FenceHook | None:
         """Client of the fence hook, which fences a cluster without ACLs; None if the topology names no fence hook."""
         hook = self.topology.fence_hook
-        return None if hook is None else FenceHook(*self._login(hook.connection))
+        return None if hook is None else FenceHook(*self._hook_login(hook.connection))
 
     @property
     def planned_fence_hook(self) -> FenceHook | None:
@@ -174,8 +176,8 @@ class Systems:
         """Client of the routing record, in which applications read to which cluster they connect."""
         routing = self.topology.routing
         if routing.kind == "file":
-            return FileRouting(Path(routing.path))
-        return HttpRouting(*self._login(routing.connection))
+            return FileRouting(Path(routing.path), self.scope)
+        return HttpRouting(*self._hook_login(routing.connection))
 
     def with_own_clients(self, request: Request | None = None) -> Self:
         """Return a new Systems that shares no client with this Systems; `request` replaces the request if given."""
@@ -211,6 +213,15 @@ class Systems:
         if alias not in self._acls:
             self._acls[alias] = self.acls(self._cluster(alias))
         return self._acls[alias]
+
+    def _hook_login(self, connection_id: str) -> tuple[str, tuple[str, str] | None, HttpTls]:
+        """Return the login of a hook that changes the site; OutsideDrill in a drill, whose names no hook knows."""
+        self._refuse_in_drill("asking a hook of the site", f"the hook behind the connection {connection_id}")
+        return self._login(connection_id)
+
+    def _refuse_in_drill(self, call: str, what: str) -> None:
+        if self.scope is not None:
+            self.scope.refuse(what, call)
 
     def _login(self, connection_id: str) -> tuple[str, tuple[str, str] | None, HttpTls]:
         url, user, password = self.connections.login(connection_id)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from kafka_dr.domain.drill.names import DRILL, DrillNames, internal_topics, mirrored_topics, short_id
-from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.mirror_maker.naming import Naming, topic_problem
 from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.domain.plain_text import first_few
@@ -78,12 +77,17 @@ class DrillScope:
         """Raise OutsideDrill unless the drill may use this transactional id, or abort its transaction."""
         self._require(name, self.transactional_ids, "transactional id", call)
 
-    def require_entry(self, entry: AclEntry, call: str) -> None:
-        """Raise OutsideDrill unless an ACL entry is literal, and on a topic, group or transactional id of the drill."""
+    def require_resource(self, kind: str, name: str | None, pattern: str, call: str) -> None:
+        """Raise OutsideDrill unless an ACL entry is literal, on a topic, group or transactional id of the drill.
+
+        Args:
+            kind, pattern: in Kafka's words, in lower case, such as `transactional_id` and `literal`.
+            name: the resource's name; None for any name.
+        """
         names = {"topic": self.topics, "group": self.groups, "transactional_id": self.transactional_ids}
-        if entry.pattern != "literal" or entry.resource_type not in names:
-            self.refuse(f"ACL entry {entry}", call)
-        self._require(entry.name, names[entry.resource_type], entry.resource_type.replace("_", " "), call)
+        if pattern != "literal" or kind not in names or name is None:
+            self.refuse(f"{pattern} {kind} {name!r}", call)
+        self._require(name, names[kind], kind.replace("_", " "), call)
 
     def require_routing_file(self, path: str, folder: str) -> None:
         """Raise OutsideDrill unless a file lies in the drill's routing folder; both paths without symbolic links."""

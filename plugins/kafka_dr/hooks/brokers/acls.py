@@ -20,6 +20,7 @@ from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import in_service, kafka_border, outcome_of
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.drill.admin_client import AUTHORIZER_TEST
 
 __all__ = ["AclEntry", "ClusterAcls"]
 
@@ -57,9 +58,8 @@ class ClusterAcls:
         the broker's error, and a cluster without authorizer looks like a cluster without ACL entries. An authorizer
         without ACL entries fails, which the broker reports as its own unknown error.
         """
-        probe = AclEntry("topic", "switchback-asks", "literal", "User:switchback-nobody", "127.0.0.1", "read", "deny")
         with kafka_border(self._alias, "testing for an authorizer"):
-            futures = self._admin.delete_acls([_filter(probe)], request_timeout=timeout)
+            futures = self._admin.delete_acls([AUTHORIZER_TEST], request_timeout=timeout)
             outcome = next(outcome_of(future, timeout + 5) for future in futures.values())
             if not isinstance(outcome, KafkaError) or outcome.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
                 return Authorizer.BY_ACL

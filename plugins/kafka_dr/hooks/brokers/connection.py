@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.hooks.brokers.client import (
     client_config,
     describe_error,
@@ -26,6 +27,7 @@ from kafka_dr.hooks.brokers.client import (
     raise_error,
 )
 from kafka_dr.hooks.brokers.group_requests import RequestWindow
+from kafka_dr.hooks.drill.admin_client import admin_client
 
 if TYPE_CHECKING:
     from kafka_dr.hooks.brokers.every_broker import EveryBroker
@@ -45,14 +47,15 @@ class ClusterConnection:
         alias: the cluster's name in the topology.
     """
 
-    def __init__(self, alias: str, config: Mapping[str, Any]) -> None:
+    def __init__(self, alias: str, config: Mapping[str, Any], scope: DrillScope | None = None) -> None:
         """Create the client; no request is sent yet.
 
         Args:
             alias: the cluster's name in the topology, for errors.
             config: the connection's settings, by librdkafka's keys (`ALLOWED_KEYS`).
+            scope: in a drill, what the client may change.
         """
-        self.alias = alias
+        self.alias, self._scope = alias, scope
         self._servers = str(config.get("bootstrap.servers", ""))
         self._last_error = ""
         self._complaints: set[str] = set()
@@ -60,7 +63,7 @@ class ClusterConnection:
         self._group_client: AdminClient | None = None
         self._config = config
         with kafka_border(alias, "creating a Kafka client"):
-            self._admin = AdminClient(self._settings)
+            self._admin = admin_client(self._settings, scope)
 
     def __repr__(self) -> str:
         return f"KafkaCluster({self.alias!r}, {self._servers!r})"
@@ -97,7 +100,7 @@ class ClusterConnection:
         """Return the client for requests to group coordinators; create the client if the last client was dropped."""
         if self._group_client is None:
             with kafka_border(self.alias, "creating a Kafka client"):
-                self._group_client = AdminClient(self._settings)
+                self._group_client = admin_client(self._settings, self._scope)
         return self._group_client
 
     def _forget_coordinators(self) -> None:

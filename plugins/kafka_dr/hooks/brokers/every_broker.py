@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import Producer
-from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import client_config
 from kafka_dr.hooks.brokers.python_client import for_python
 from kafka_dr.hooks.redaction import one_line
@@ -32,6 +32,8 @@ T = TypeVar("T")
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _SECONDS = 10.0
+#: Requests that change nothing.
+_READS = frozenset({"DescribeAclsRequest", "DescribeProducersRequest"})
 _ANY, _TOPIC, _LITERAL = 1, 2, 3
 #: Kafka's numbers in its protocol; other types of resources are never fenced.
 _RESOURCE_TYPES = {2: "topic", 3: "group", 4: "cluster", 5: "transactional_id"}
@@ -48,11 +50,33 @@ _OPERATIONS = dict(
 )
 
 
-class _BrokerClient(KafkaAdminClient):  # type: ignore[misc]  # comes without types
-    """The client, with what it does not offer: one request to each of several brokers."""
+class _BrokerReader:
+    """kafka-python's client, with what it does not offer: one request to each of several brokers. It only reads.
+
+    Args:
+        settings: kafka-python's.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._client = KafkaAdminClient(**settings)
+        self._manager = self._client._manager  # noqa: SLF001 (sends a request to one given broker)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
 
     def ask_each(self, requests: Mapping[int, Any], timeout: float) -> dict[int, Any]:
-        """Send each broker its request, all at once; return by broker its answer, or a KafkaError."""
+        """Send each broker its request, all at once; return by broker its answer, or a KafkaError.
+
+        Raises:
+            BadInput: a request is none of those that change nothing.
+        """
+        if foreign := sorted({type(request).__name__ for request in requests.values()} - _READS):
+            raise BadInput(
+                "a request to each broker may only read",
+                ", ".join(foreign),
+                "no request was sent; report this message as a defect of Switchback",
+            )
         answers: dict[int, Any] = self._manager.run(self._ask_each, requests, int(timeout * 1000))
         return answers
 
@@ -85,7 +109,7 @@ class EveryBroker:
             alias: the cluster's name in the topology, for errors.
         """
         self._config, self._alias = client_config(config, alias), alias
-        self._client: _BrokerClient | None = None
+        self._client: _BrokerReader | None = None
         self._using = Lock()
 
     def __repr__(self) -> str:
@@ -152,10 +176,10 @@ class EveryBroker:
             self.close()
         return answers
 
-    def _connected(self, timeout: float) -> _BrokerClient:
+    def _connected(self, timeout: float) -> _BrokerReader:
         if self._client is None:
             limits = {"bootstrap_timeout_ms": int(timeout * 1000), "request_timeout_ms": int(timeout * 1000)}
-            self._client = _BrokerClient(**for_python(self._config, self._alias), **limits)
+            self._client = _BrokerReader(**for_python(self._config, self._alias), **limits)
         return self._client
 
     @contextmanager

@@ -17,6 +17,7 @@ from typing import IO, Any
 import javaproperties
 
 from kafka_dr.config.importing.java_client import for_java
+from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import client_config
 from kafka_dr.hooks.redaction import without_secrets
@@ -46,20 +47,23 @@ class KafkaTool:
     Attributes:
         main: the tool's Java class.
         rights: Kafka rights that the connection's principal needs.
+        commands: the tool's command -> the option that names what the command changes; "" if it changes nothing.
     """
 
     main: str
     rights: str
+    commands: Mapping[str, str]
 
-    def __init__(self, jars: str, config: Mapping[str, Any], alias: str) -> None:
+    def __init__(self, jars: str, config: Mapping[str, Any], alias: str, scope: DrillScope | None = None) -> None:
         """Check the configuration; nothing runs yet.
 
         Args:
             jars: folder of Kafka's jars.
             config: the connection's settings, by librdkafka's keys.
             alias: the cluster's name in the topology, for errors.
+            scope: in a drill, what the tool may change.
         """
-        self._jars, self._alias = jars, alias
+        self._jars, self._alias, self._scope = jars, alias, scope
         self._servers = str(client_config(config, alias)["bootstrap.servers"])
         self._config = dict(config)
 
@@ -67,6 +71,8 @@ class KafkaTool:
         return f"{type(self).__name__}({self._alias!r})"
 
     def _run(self, *arguments: str) -> str:
+        if self._scope is not None:
+            self._refuse_outside(self._scope, *arguments)
         if not any(Path(self._jars).glob("kafka-tools*.jar")):
             raise BadInput(
                 "Kafka's own tools are not in the folder that the topology names",
@@ -91,6 +97,19 @@ class KafkaTool:
         if completed.returncode != 0:
             raise self._failed(arguments[0], _last_words(completed.stderr))
         return completed.stdout
+
+    def _refuse_outside(self, scope: DrillScope, command: str, *options: str) -> None:
+        """Raise OutsideDrill unless a command changes nothing, or only what is in a drill's scope."""
+        call, named = f"the command {command} of {self.main}", dict(option.split("=", 1) for option in options)
+        match self.commands.get(command):
+            case "":
+                return
+            case "--topic":
+                scope.require_topic(named["--topic"], call)
+            case "--transactionalId":
+                scope.require_transactional_id(named["--transactionalId"], call)
+            case _:
+                scope.refuse("what no drill changes", call)
 
     def _run_command(self, command: list[str], what: str, settings: int) -> subprocess.CompletedProcess[str]:
         try:

@@ -18,6 +18,7 @@ class LogDirTool(KafkaTool):
 
     main = "org.apache.kafka.tools.LogDirsCommand"
     rights = "DESCRIBE on the cluster"
+    commands = {"--describe": ""}
 
     def sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Return the size of each partition's largest replica, in bytes; topics that do not exist are left out."""

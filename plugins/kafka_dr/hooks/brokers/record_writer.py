@@ -9,6 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 
+from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.brokers.client import client_config, kafka_border, outcome_of
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -72,9 +73,9 @@ class RecordWriter:
     write by itself and does not ask the broker: such a refusal would prove nothing.
     """
 
-    def __init__(self, config: Mapping[str, Any], alias: str = "the cluster") -> None:
-        self._cluster = KafkaCluster(alias, config)
-        self._alias = alias
+    def __init__(self, config: Mapping[str, Any], alias: str = "the cluster", scope: DrillScope | None = None) -> None:
+        self._cluster = KafkaCluster(alias, config, scope)
+        self._alias, self._scope = alias, scope
         self._settings = {
             **client_config(config, alias),
             "enable.idempotence": False,
@@ -112,6 +113,8 @@ class RecordWriter:
     def _send(
         self, topic: str, partition: int, record: dict[str, Any], refusals: frozenset[int], timeout: float
     ) -> WriteResult:
+        if self._scope is not None:
+            self._scope.require_topic(topic, "writing a record")
         ends_at = time.monotonic() + timeout
         leader = self._leader(topic, partition, timeout)
         if isinstance(leader, KafkaError):

@@ -118,15 +118,21 @@ class ClusterTopics(ClusterConnection):
         """Delete a topic and wait until the cluster no longer lists the topic; return whether the topic existed."""
         return bool(self.delete_topics([name], timeout))
 
-    def delete_topics(self, names: Iterable[str], timeout: float = REQUEST_SECONDS) -> list[str]:
+    def delete_topics(
+        self, names: Iterable[str], timeout: float = REQUEST_SECONDS, ids: Mapping[str, str] | None = None
+    ) -> list[str]:
         """Delete topics with all their records, wait until none is listed; return the names of those that existed.
 
+        Args:
+            ids: topic -> the id that was noted for it. A drill deletes only topics that still have a noted id.
+
         Raises:
+            OutsideDrill: in a drill, a topic is not in its scope, or has no noted id or another one.
             ReadBackFailed: some topics still exist after the timeout.
         """
         ends_at, sorted_names = time.monotonic() + timeout, sorted(set(names))
         deleted = [
-            name for batch in in_batches(sorted_names, MOST_AT_ONCE) for name in self._delete_batch(batch, timeout)
+            name for batch in in_batches(sorted_names, MOST_AT_ONCE) for name in self._delete_batch(batch, timeout, ids)
         ]
         while remaining := sorted(self.topics(sorted_names, timeout)) if sorted_names else []:
             if time.monotonic() > ends_at:
@@ -139,10 +145,11 @@ class ClusterTopics(ClusterConnection):
             time.sleep(0.1)
         return deleted
 
-    def _delete_batch(self, names: list[str], timeout: float) -> list[str]:
+    def _delete_batch(self, names: list[str], timeout: float, ids: Mapping[str, str] | None) -> list[str]:
         """Delete topics in one request and return the names of those that existed."""
+        noted: dict[str, Any] = {} if self._scope is None else {"topic_ids": ids}
         with self._border(f"deleting {len(names)} topics"):
-            futures = self._admin.delete_topics(names, request_timeout=timeout, operation_timeout=timeout)
+            futures = self._admin.delete_topics(names, request_timeout=timeout, operation_timeout=timeout, **noted)
         return [
             name
             for name, future in futures.items()

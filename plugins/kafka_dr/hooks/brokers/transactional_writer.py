@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady, Superseded, SwitchbackError
 from kafka_dr.hooks.brokers.client import client_config, describe_error, kafka_border
 
@@ -64,6 +65,7 @@ class RecordReplay:
         transactional_id: str,
         batch_bytes: int = 1_000_000,
         timeout: float = 60.0,
+        scope: DrillScope | None = None,
     ) -> None:
         """Check the configuration; no connection is opened yet.
 
@@ -74,7 +76,11 @@ class RecordReplay:
             batch_bytes: maximum size of a batch; a larger record is a batch of its own. Give at most the smallest
                 max.message.bytes of the topics.
             timeout: limit of one `fence`, and of one transaction, in seconds.
+            scope: in a drill, the topics and transactional ids that the writer may use.
         """
+        if scope is not None:
+            scope.require_transactional_id(transactional_id, "writing in transactions")
+        self._scope = scope
         self._alias, self._id, self._timeout = alias, transactional_id, timeout
         self._settings = {
             **client_config(config, alias),
@@ -115,6 +121,7 @@ class RecordReplay:
             still_allowed: called after all records are written, before the commit; an exception aborts the transaction.
 
         Raises:
+            OutsideDrill: a record's topic is not in the drill's scope; no record is written.
             Superseded: another writer has taken the transactional id, or the coordinator aborted the transaction.
             NotReady: the cluster will never accept one of the records; no record is committed.
             KafkaUnavailable: no answer in time; only after the next `fence` can a reader tell whether the records are
@@ -127,6 +134,10 @@ class RecordReplay:
                 "the method fence was not called before the method write",
                 "report this message as a defect of Switchback; nothing was written",
             )
+        if self._scope is not None:
+            records = list(records)
+            for record in records:
+                self._scope.require_topic(record.topic, "writing a record in a transaction")
         ends_at = time.monotonic() + self._timeout
         self._repeat_until(lambda _: producer.begin_transaction(), "beginning a transaction", ends_at)
         try:

@@ -12,10 +12,8 @@ from kafka_dr.domain.kafka_model.transactions import (
     producers_of,
     started_and_timeout,
 )
+from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.hooks.brokers.java_tool import KafkaTool
-
-#: Switchback's own transactional id, which has no transaction: a try to abort it proves the rights to abort others.
-OWN_ID = "__switchback_check"
 
 
 class TransactionTool(KafkaTool):
@@ -23,6 +21,11 @@ class TransactionTool(KafkaTool):
 
     main = "org.apache.kafka.tools.TransactionsCommand"
     rights = "DESCRIBE and WRITE on transactional ids, ALTER on the cluster"
+    commands = {
+        **dict.fromkeys(("list", "describe", "describe-producers"), ""),
+        "forceTerminateTransaction": "--transactionalId",
+        "abort": "--topic",
+    }
 
     def check(self) -> None:
         """Prove that transactions can be listed and aborted, before any fence.
@@ -31,7 +34,7 @@ class TransactionTool(KafkaTool):
         principal has the rights.
         """
         self.known()
-        self.end(OWN_ID)
+        self.end(OwnNames().check if self._scope is None else self._scope.own.check)
 
     def known(self) -> list[KnownTransaction]:
         """Return every transactional id that the connection's principal has the right to describe, with its state."""

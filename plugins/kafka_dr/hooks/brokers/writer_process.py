@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.errors import BadInput, KafkaUnavailable, SwitchbackError
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
 
@@ -49,6 +50,7 @@ class ReplayProcess:
         transactional_id: str,
         batch_bytes: int = 1_000_000,
         timeout: float = 60.0,
+        scope: DrillScope | None = None,
     ) -> None:
         """Check the arguments; no process is started yet.
 
@@ -60,9 +62,10 @@ class ReplayProcess:
             transactional_id: the writer's transactional id.
             batch_bytes: maximum size of a batch, in bytes; a larger record is a batch of its own.
             timeout: limit of one `fence`, and of one transaction, in seconds.
+            scope: in a drill, the topics and transactional ids that the writer may use.
         """
-        RecordReplay(config, alias, transactional_id, batch_bytes, timeout)
-        self._settings = (dict(config), alias, transactional_id, batch_bytes, timeout)
+        RecordReplay(config, alias, transactional_id, batch_bytes, timeout, scope)
+        self._settings = (dict(config), alias, transactional_id, batch_bytes, timeout, scope)
         self._alias, self._id, self._patience = alias, transactional_id, timeout + _MORE_SECONDS
         self._process: _Child | None = None
 

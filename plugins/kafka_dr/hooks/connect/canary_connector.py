@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from kafka_dr.errors import ConnectUnavailable
+from kafka_dr.domain.drill.scope import DrillScope
+from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
 from kafka_dr.hooks.http_tls import HttpTls, Login
-from kafka_dr.hooks.json_endpoint import JsonEndpoint
 from kafka_dr.vocabulary import EXEMPT_CONNECTOR
 
 _POLL_SECONDS = 0.2
-_PATH = f"/connectors/{EXEMPT_CONNECTOR}"
 
 
 class CanaryConnector:
@@ -22,10 +21,20 @@ class CanaryConnector:
     Args:
         base_url: address of the worker's REST API.
         auth: user and password; None without a login.
+        scope: in a drill, what may be changed.
+        name: the connector's.
     """
 
-    def __init__(self, base_url: str, auth: Login = None, tls: HttpTls | None = None) -> None:
-        self._endpoint = JsonEndpoint(base_url, "Connect", ConnectUnavailable, auth, tls)
+    def __init__(
+        self,
+        base_url: str,
+        auth: Login = None,
+        tls: HttpTls | None = None,
+        scope: DrillScope | None = None,
+        name: str = EXEMPT_CONNECTOR,
+    ) -> None:
+        self._endpoint = ConnectEndpoint(base_url, auth, tls, scope)
+        self._path = f"/connectors/{name}"
 
     def start(self, like: str, change: Callable[[Mapping[str, str]], dict[str, str]], timeout: float = 10.0) -> None:
         """Create the connector, RUNNING, or give an existing one the new configuration.
@@ -35,12 +44,12 @@ class CanaryConnector:
             change: makes the canary's configuration of it.
         """
         config = self._endpoint.call("GET", f"/connectors/{quote(like, safe='')}/config", timeout=timeout)
-        self._send("PUT", f"{_PATH}/config", change(config), timeout)
-        self._send("PUT", f"{_PATH}/resume", None, timeout)
+        self._send("PUT", f"{self._path}/config", change(config), timeout)
+        self._send("PUT", f"{self._path}/resume", None, timeout)
 
     def refusal(self, timeout: float = 3.0) -> str:
         """Return the authorization error with which the connector's task failed; "" without such an error."""
-        answer = self._endpoint.attempt("GET", f"{_PATH}/status", timeout=timeout)
+        answer = self._endpoint.attempt("GET", f"{self._path}/status", timeout=timeout)
         status: Any = answer.body if answer.ok else {}
         traces = [str(task.get("trace", "")) for task in status.get("tasks", []) if task.get("state") == "FAILED"]
         causes = [line.removeprefix("Caused by: ") for trace in traces for line in trace.splitlines()]
@@ -48,7 +57,7 @@ class CanaryConnector:
 
     def delete(self, timeout: float = 10.0) -> None:
         """Delete the connector; it counts as deleted if there is none."""
-        self._send("DELETE", _PATH, None, timeout, missing_is_fine=True)
+        self._send("DELETE", self._path, None, timeout, missing_is_fine=True)
 
     def _send(self, method: str, path: str, body: Any, timeout: float, missing_is_fine: bool = False) -> None:
         """Send a request, again while Connect rebalances; errors do not repeat the answer, which may show settings."""

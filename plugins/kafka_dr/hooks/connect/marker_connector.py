@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from kafka_dr.errors import ConnectUnavailable
+from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
 from kafka_dr.hooks.http_tls import HttpTls, Login
-from kafka_dr.hooks.json_endpoint import JsonEndpoint
 from kafka_dr.vocabulary import MARKER_CONNECTOR
 
 #: With `enabled` false the connector opens no client and starts no task, even if somebody resumes it.
@@ -30,11 +30,14 @@ class MarkerConnector:
     Args:
         base_url: address of the worker's REST API.
         auth: user and password; None without a login.
+        scope: in a drill, what may be changed; the marker connector never is.
     """
 
-    def __init__(self, base_url: str, auth: Login = None, tls: HttpTls | None = None) -> None:
-        self._endpoint = JsonEndpoint(base_url, "Connect", ConnectUnavailable, auth, tls)
-        self._worker = MirrorMaker(base_url, auth, tls)
+    def __init__(
+        self, base_url: str, auth: Login = None, tls: HttpTls | None = None, scope: DrillScope | None = None
+    ) -> None:
+        self._endpoint = ConnectEndpoint(base_url, auth, tls, scope)
+        self._worker = MirrorMaker(base_url, auth, tls, scope=scope)
 
     def find_change(self, timeout: float = 3.0) -> str:
         """Return what differs from the connector as it was made, as text: `deleted`, `changed` or its state.

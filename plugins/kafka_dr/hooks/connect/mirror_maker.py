@@ -14,13 +14,15 @@ from urllib.parse import quote
 import requests
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
 
+from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import BadInput, ConnectUnavailable, DeadlinePassed, NotReady, ReadBackFailed
+from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, ReadBackFailed
 from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker
 from kafka_dr.hooks.connect.offset_changes import offset_differences, offsets_body
+from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
 from kafka_dr.hooks.http_tls import HttpTls, Login
-from kafka_dr.hooks.json_endpoint import HttpAnswer, JsonEndpoint
+from kafka_dr.hooks.json_endpoint import HttpAnswer
 
 _SECRET_WORDS = ("password", "jaas", "secret", "token", "credential", "private", "ssl.keystore.key", "basic.auth")
 _READ_SECONDS = 10.0
@@ -38,7 +40,12 @@ class MirrorMaker:
     """
 
     def __init__(
-        self, base_url: str, auth: Login = None, tls: HttpTls | None = None, request_seconds: float = _READ_SECONDS
+        self,
+        base_url: str,
+        auth: Login = None,
+        tls: HttpTls | None = None,
+        request_seconds: float = _READ_SECONDS,
+        scope: DrillScope | None = None,
     ) -> None:
         """Create the client; no request is sent yet.
 
@@ -46,8 +53,9 @@ class MirrorMaker:
             base_url: address of the worker's REST API.
             auth: user and password; None without a login.
             request_seconds: how long to wait for the answer to one read before its request is sent again.
+            scope: in a drill, what may be changed.
         """
-        self._endpoint = JsonEndpoint(base_url, "Connect", ConnectUnavailable, auth, tls)
+        self._endpoint = ConnectEndpoint(base_url, auth, tls, scope)
         self._request_seconds = request_seconds
 
     def __repr__(self) -> str:

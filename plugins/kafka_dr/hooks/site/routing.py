@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_dr.domain.canonical_json import read_json
+from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.errors import BadInput, HookUnavailable, ReadBackFailed
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.json_endpoint import JsonEndpoint
@@ -163,10 +164,15 @@ class ClientRouting(ABC):
 
 
 class FileRouting(ClientRouting):
-    """The routing record in a JSON file; the file is replaced as a whole, so that no client reads half a record."""
+    """The routing record in a JSON file; the file is replaced as a whole, so that no client reads half a record.
 
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+    Args:
+        path: of the file.
+        scope: in a drill, names the folder in which the file must lie to be written.
+    """
+
+    def __init__(self, path: str | Path, scope: DrillScope | None = None) -> None:
+        self._path, self._scope = Path(path), scope
 
     def __str__(self) -> str:
         return f"routing file {self._path}"
@@ -185,6 +191,9 @@ class FileRouting(ClientRouting):
         return document
 
     def _write(self, document: dict[str, Any], timeout: float) -> str:
+        if self._scope is not None:
+            folder = Path(self._scope.routing_folder).resolve()
+            self._scope.require_routing_file(str(self._path.resolve()), str(folder))
         try:
             mode = self._path.stat().st_mode & 0o777 if self._path.exists() else 0o644
             write_whole(self._path, json.dumps(document, indent=2) + "\n", mode)

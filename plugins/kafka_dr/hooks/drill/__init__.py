@@ -1,0 +1,1 @@
+"""What keeps the clients of a drill's run from changing anything outside the drill."""
