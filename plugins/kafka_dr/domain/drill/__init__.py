@@ -1,0 +1,1 @@
+"""Drills: their own names and scope, their verdict, findings and report."""
