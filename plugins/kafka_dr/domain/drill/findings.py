@@ -1,0 +1,111 @@
+"""Findings of drills: what has to be mended, by whom, until when, and what became of it.
+
+Invariants
+1. The id of a finding follows from what is wrong, not from the drill: the same fault has the same id in each drill.
+2. A finding of the last drill stays open until a person closes it, or accepts it by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from kafka_dr.domain.drill.sign_off import NEW, FindingAnswer
+
+PAGE = "runbooks/drill_report.md"
+
+
+class Severity(StrEnum):
+    """How much a finding weighs: critical findings fail a drill, major ones keep it from passing."""
+
+    CRITICAL = "critical"
+    MAJOR = "major"
+
+
+class FindingState(StrEnum):
+    """What became of a finding."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a drill found wrong.
+
+    Attributes:
+        id: short code, the same in each drill that finds the same fault.
+        text: what is wrong, with what was seen.
+        owner, due: who mends it and until when (YYYY-MM-DD); None: not stated.
+        by: who closed or accepted the finding, or reported it.
+        answer: why it was accepted, or what was done.
+        heading: the page and heading that say what to do.
+        found_in: id of the first drill that found it.
+    """
+
+    id: str
+    severity: Severity
+    text: str
+    owner: str | None = None
+    due: str | None = None
+    state: FindingState = FindingState.OPEN
+    by: str | None = None
+    answer: str = ""
+    heading: str = PAGE
+    found_in: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the finding is neither closed nor accepted."""
+        return self.state is FindingState.OPEN
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the finding as a JSON object, as it stands in the evidence."""
+        return {**asdict(self), "severity": self.severity.value, "state": self.state.value}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Finding:
+        """Return the finding in a row of evidence; fields that the row lacks have their defaults."""
+        known = {name: row[name] for name in cls.__dataclass_fields__ if row.get(name) is not None}
+        severity, state = Severity(known.get("severity", "major")), FindingState(known.get("state", "open"))
+        return cls(**{"text": "", **known, "severity": severity, "state": state})
+
+
+def finding_id(code: str, about: str = "") -> str:
+    """Return the id of a finding, such as `F-3FA2C1`: six digits of the SHA-256 of what is wrong and where."""
+    return f"F-{hashlib.sha256(f'{code} {about}'.encode()).hexdigest()[:6].upper()}"
+
+
+def open_before(previous: Mapping[str, Any] | None) -> list[Finding]:
+    """Return the findings that the last drill left open; [] without a last drill."""
+    rows = map(Finding.from_dict, (previous or {}).get("findings") or ())
+    return [finding for finding in rows if finding.is_open]
+
+
+def with_answers(findings: Iterable[Finding], answers: Sequence[FindingAnswer]) -> list[Finding]:
+    """Return findings with the owners, dates and states that people gave them; the last answer of a kind counts."""
+    answered = {finding.id: finding for finding in findings}
+    for answer in answers:
+        if answer.id in answered:
+            answered[answer.id] = _with_answer(answered[answer.id], answer)
+    return list(answered.values())
+
+
+def _with_answer(finding: Finding, answer: FindingAnswer) -> Finding:
+    if answer.state == FindingState.OPEN:
+        return replace(finding, owner=answer.owner, due=answer.due)
+    return replace(finding, state=FindingState(answer.state), by=answer.by, answer=answer.text)
+
+
+def reported_findings(answers: Sequence[FindingAnswer], drill_id: str) -> list[Finding]:
+    """Return the findings that people reported in their sign-offs."""
+    return [
+        Finding(finding_id("reported", answer.text), Severity.MAJOR, answer.text, answer.owner, answer.due,
+                heading=f"{PAGE}#reported", found_in=drill_id)
+        for answer in answers
+        if answer.id == NEW
+    ]  # fmt: skip
