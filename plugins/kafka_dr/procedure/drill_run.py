@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kafka_dr.config.drill_topology import JOURNAL_FILE, PRIVATE_FOLDER, drill_topology
+from kafka_dr.config.drill_topology import JOURNAL_FILE, PRIVATE_FOLDER, drill_settings, drill_topology
 from kafka_dr.config.topology import Topology
 from kafka_dr.domain.drill.names import DrillNames, drill_naming
 from kafka_dr.domain.drill.scope import DrillScope, scope_of
@@ -63,7 +63,13 @@ class PrivateInstallation:
         """What the drill may change."""
         pair = (self.source, self.target)
         naming = drill_naming(self.production.naming, self.production.aliases)
-        return scope_of(self.names, naming, pair, TOPICS, GROUPS, str(self.folder))
+        settings = drill_settings(self.production, *pair)
+        exempt = [self.production.cluster(alias).principals for alias in pair]
+        principals = [
+            *settings.principals,
+            *(name for one in exempt for name in (*one.mirror_maker, *one.orchestrator, *one.exempt)),
+        ]
+        return scope_of(self.names, naming, pair, TOPICS, GROUPS, str(self.folder), principals)
 
     def connections(self, connections: Any, cut_off: str | None = None) -> DrillConnections:
         """Return the connections of a pass; `cut_off`: alias of a cluster that the pass shall not reach."""

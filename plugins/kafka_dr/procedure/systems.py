@@ -19,9 +19,11 @@ from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter
 from kafka_dr.hooks.connect.canary_connector import CanaryConnector
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
+from kafka_dr.hooks.connect.drill_connectors import DrillConnectors
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.connect.marker_connector import MarkerConnector
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.site.drain import ApplicationDrain
 from kafka_dr.hooks.site.fence import FenceHook
@@ -125,6 +127,10 @@ class Systems:
     def canary_connector(self, connection: str) -> CanaryConnector:
         """Return the client of the canary's connector in the Connect worker that an Airflow connection names."""
         return CanaryConnector(*self._login(connection), self.scope, self.own_names.exempt_connector)
+
+    def drill_connectors(self, connection: str) -> DrillConnectors:
+        """Return the client that reads all connectors of a Connect worker, and changes those of a drill."""
+        return DrillConnectors(ConnectEndpoint(*self._login(connection), self.scope))
 
     def dedicated(self, flow: Flow, hook: StopHook) -> FlowConnectors:
         """Return the client of a flow in dedicated mode: settings come from the topology, `hook` stops the flow."""

@@ -27,7 +27,7 @@ def record_number(value: bytes | None) -> int | None:
 
 
 @dataclass(frozen=True)
-class Integrity:
+class RecordCount:
     """What became of a drill's records.
 
     Attributes:
@@ -49,12 +49,12 @@ class Integrity:
         return asdict(self)
 
 
-def compare_numbers(written: Iterable[int], read: Iterable[int | None]) -> Integrity:
+def compare_numbers(written: Iterable[int], read: Iterable[int | None]) -> RecordCount:
     """Compare the numbers of acknowledged records with those that were read; other records do not count."""
     wanted, counts = set(written), Counter(number for number in read if number is not None)
     missing = sorted(wanted - counts.keys())
     repeated = sum(1 for count in counts.values() if count > 1)
-    return Integrity(len(wanted), len(wanted) - len(missing), len(missing), repeated, tuple(missing[:20]))
+    return RecordCount(len(wanted), len(wanted) - len(missing), len(missing), repeated, tuple(missing[:20]))
 
 
 def production_differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> list[str]:

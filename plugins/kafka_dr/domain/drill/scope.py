@@ -25,6 +25,8 @@ class DrillScope:
         drill_id: the id of the drill's procedure.
         own: names of Switchback's own topics, connector and transactional ids in this drill; they belong to the scope.
         topics, groups, connectors, transactional_ids: further names.
+        principals: whose ACL entries the drill sees besides those on its own names: its clients, and those that no fence
+            refuses. It neither judges nor changes the rights of others.
         routing_folder: absolute path of the folder with the drill's routing record; "" if the drill has none.
     """
 
@@ -34,6 +36,7 @@ class DrillScope:
     groups: frozenset[str] = frozenset()
     connectors: frozenset[str] = frozenset()
     transactional_ids: frozenset[str] = frozenset()
+    principals: frozenset[str] = frozenset()
     routing_folder: str = ""
 
     def __post_init__(self) -> None:
@@ -89,6 +92,11 @@ class DrillScope:
             self.refuse(f"{pattern} {kind} {name!r}", call)
         self._require(name, names[kind], kind.replace("_", " "), call)
 
+    def shows_entry(self, entry: AclEntry) -> bool:
+        """Whether an ACL entry concerns the drill: it is on one of the drill's names, or of one of its principals."""
+        names = {"topic": self.topics, "group": self.groups, "transactional_id": self.transactional_ids}
+        return entry.principal in self.principals or entry.name in names.get(entry.resource_type, ())
+
     def require_routing_file(self, path: str, folder: str) -> None:
         """Raise OutsideDrill unless a file lies in the drill's routing folder; both paths without symbolic links."""
         if not (self.routing_folder and path.startswith(f"{folder.rstrip('/')}/")):
@@ -137,6 +145,7 @@ def scope_of(
     topics: Iterable[str],
     groups: Iterable[str],
     routing_folder: str = "",
+    principals: Iterable[str] = (),
 ) -> DrillScope:
     """Return the scope of a drill between two clusters, in both directions.
 
@@ -145,6 +154,7 @@ def scope_of(
         pair: the aliases of both clusters.
         topics, groups: short names of the topics and groups of the drill's clients.
         routing_folder: absolute path of the folder with the drill's routing record.
+        principals: whose ACL entries the drill sees.
     """
     literal = [names.topic(name) for name in topics]
     first, second = pair
@@ -157,5 +167,6 @@ def scope_of(
         connectors=frozenset(
             make(*flow) for flow in flows for make in (names.source_connector, names.checkpoint_connector)
         ),
+        principals=frozenset(principals),
         routing_folder=routing_folder,
     )

@@ -81,7 +81,7 @@ class ClusterAcls:
             entries = frozenset(_entry(binding) for future in futures for binding in future.result(timeout + 5))
             if not entries:
                 self._refuse_unreadable(timeout)
-            return entries
+            return self._shown(entries)
 
     def entries_for(self, topic: str, timeout: float = _SECONDS) -> frozenset[AclEntry]:
         """Return the ACL entries that cover a topic: literal, prefixed and for all topics; reads no other entry."""
@@ -92,7 +92,7 @@ class ClusterAcls:
             found = self._admin.describe_acls(covering, request_timeout=timeout).result(timeout + 5)
             if not found:
                 self._refuse_unreadable(timeout)
-            return frozenset(_entry(binding) for binding in found)
+            return self._shown(_entry(binding) for binding in found)
 
     def entries_by_broker(self, topic: str | None = None) -> dict[int, frozenset[AclEntry] | KafkaUnavailable]:
         """Return the ACL entries that each live broker has applied, by the broker's id.
@@ -102,7 +102,16 @@ class ClusterAcls:
         Args:
             topic: only literal entries on this topic; None: all entries.
         """
-        return self._cluster.every_broker.acl_entries([broker.id for broker in self._cluster.brokers()], topic)
+        brokers = [broker.id for broker in self._cluster.brokers()]
+        return {
+            broker: found if isinstance(found, KafkaUnavailable) else self._shown(found)
+            for broker, found in self._cluster.every_broker.acl_entries(brokers, topic).items()
+        }
+
+    def _shown(self, entries: Iterable[AclEntry]) -> frozenset[AclEntry]:
+        """Return the entries that the run is to see: in a drill those that concern the drill, else all."""
+        scope = self._cluster.scope
+        return frozenset(entry for entry in entries if scope is None or scope.shows_entry(entry))
 
     def _refuse_unreadable(self, timeout: float) -> None:
         in_service(self._admin, timeout)

@@ -45,6 +45,7 @@ class ClusterConnection:
 
     Attributes:
         alias: the cluster's name in the topology.
+        scope: in a drill, what the client may change.
     """
 
     def __init__(self, alias: str, config: Mapping[str, Any], scope: DrillScope | None = None) -> None:
@@ -55,7 +56,7 @@ class ClusterConnection:
             config: the connection's settings, by librdkafka's keys (`ALLOWED_KEYS`).
             scope: in a drill, what the client may change.
         """
-        self.alias, self._scope = alias, scope
+        self.alias, self.scope = alias, scope
         self._servers = str(config.get("bootstrap.servers", ""))
         self._last_error = ""
         self._complaints: set[str] = set()
@@ -100,7 +101,7 @@ class ClusterConnection:
         """Return the client for requests to group coordinators; create the client if the last client was dropped."""
         if self._group_client is None:
             with kafka_border(self.alias, "creating a Kafka client"):
-                self._group_client = admin_client(self._settings, self._scope)
+                self._group_client = admin_client(self._settings, self.scope)
         return self._group_client
 
     def _forget_coordinators(self) -> None:

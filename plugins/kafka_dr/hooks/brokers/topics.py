@@ -147,7 +147,7 @@ class ClusterTopics(ClusterConnection):
 
     def _delete_batch(self, names: list[str], timeout: float, ids: Mapping[str, str] | None) -> list[str]:
         """Delete topics in one request and return the names of those that existed."""
-        noted: dict[str, Any] = {} if self._scope is None else {"topic_ids": ids}
+        noted: dict[str, Any] = {} if self.scope is None else {"topic_ids": ids}
         with self._border(f"deleting {len(names)} topics"):
             futures = self._admin.delete_topics(names, request_timeout=timeout, operation_timeout=timeout, **noted)
         return [

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Literal
 
 from kafka_dr.procedure.entries.fact import Intent, Note, OrAbsent, StepOutcome
-from kafka_dr.procedure.entries.records import Figures
+from kafka_dr.procedure.entries.records import Figures, Receipt
 from kafka_dr.vocabulary import Step
 
 
@@ -44,11 +44,13 @@ class DrillToPrepare(Intent, steps=(Step.PREPARE_DRILL,)):
         drill_short: the part of all names that is this drill's own.
         folder: the drill's private folder.
         ends_at: when the drill's time to live is over, ISO 8601 UTC.
+        production: receipt of production's state before, as of `actions.drill.untouched`.
     """
 
     drill_short: str
     folder: str
     ends_at: str
+    production: Receipt
 
 
 class DrillPrepared(StepOutcome, steps=(Step.PREPARE_DRILL,)):
@@ -58,14 +60,12 @@ class DrillPrepared(StepOutcome, steps=(Step.PREPARE_DRILL,)):
         prepared: whether anything was made; False for a drill of another kind.
         topic_ids: alias -> topic -> id, of the topics that the drill made.
         written: records written.
-        production: receipt of production's state before, as of `actions.drill.untouched`.
         seconds: how long it took.
     """
 
     prepared: bool
     topic_ids: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     written: int = 0
-    production: OrAbsent[Figures] = None
     seconds: float = 0.0
 
 

@@ -25,14 +25,19 @@ class CheckReadiness(ProcedureStep):
     """Run all readiness checks; if one fails, end the procedure before clients are fenced on the source.
 
     In a failback the returned cluster is already fenced then, and its topics are prepared; fence and topics remain.
+
+    Attributes:
+        writes: whether MirrorMaker 2 is made to copy a canary, and the probe's rights are tried.
     """
+
+    writes = True
 
     def act(self, procedure: Run, context: Any) -> ReadinessChecked:
         """Observe both clusters, run the checks; record topic ids, by which a later run detects recreated topics."""
         procedure.refuse_open_files()
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
         with run_concurrently() as start:
-            canary = start(copy_canary, procedure, self.task_id)
+            canary = start(copy_canary, procedure, self.task_id) if self.writes else None
             observation = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
         blockers = find_blockers(observation)
         if blockers:
@@ -43,9 +48,10 @@ class CheckReadiness(ProcedureStep):
                 listed,
                 " ".join(dict.fromkeys(f"{b.gate}: {b.next_step}" for b in blockers)),
             )
-        exempt: CanaryVerdict = canary.result()
+        exempt: CanaryVerdict = canary.result() if canary else CanaryVerdict(False)
         transactions_can_be_ended(procedure)
-        refuse_probe_without_rights(procedure)
+        if self.writes:
+            refuse_probe_without_rights(procedure)
         procedure.systems.connections.check_spark(procedure.topology.spark.connection)
         return ReadinessChecked(
             topics=len(observation.scope),

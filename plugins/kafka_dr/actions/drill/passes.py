@@ -1,0 +1,60 @@
+"""What a drill's passes need: whether they run, the cut of the source, and their evidence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kafka_dr.config.drill_topology import drill_settings
+from kafka_dr.domain.drill.connectors import without_source
+from kafka_dr.procedure.drill_run import PrivateInstallation
+from kafka_dr.procedure.entries import DrillPrepared, PassEnded
+from kafka_dr.procedure.run import Run
+from kafka_dr.vocabulary import Outcome, Step
+
+PASSES = (Step.PLANNED_PASS, Step.FAILBACK_PASS, Step.UNPLANNED_PASS, Step.RETURN_PASS)
+
+
+def why_not_run(procedure: Run, kind: str, step: str) -> str:
+    """Return why a pass is not run; empty if it is."""
+    if kind != "canary":
+        return f"a drill of kind {kind} has no passes of its own"
+    prepared = procedure.progress.done(DrillPrepared)
+    if prepared is None or not prepared.prepared:
+        return "the drill's topics, groups and connectors were not made"
+    for earlier in PASSES[: PASSES.index(Step(step))]:
+        ended = next(iter(reversed(procedure.progress.facts(PassEnded, earlier))), None)
+        if ended is None or ended.pass_outcome != Outcome.COMPLETED:
+            return f"{earlier} did not complete"
+    return ""
+
+
+def pass_evidence(private: PrivateInstallation, procedure_id: str) -> tuple[str | None, dict[str, Any]]:
+    """Return path and content of a pass's evidence; (None, {}) if it left none that can be read."""
+    path = private.folder / procedure_id / "evidence.json"
+    try:
+        return str(path), json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None, {}
+
+
+def begin_cut(private: PrivateInstallation, procedure: Run) -> None:
+    """Give the drill's MirrorMaker 2 an address of the source that leads nowhere, as if the source were lost."""
+    _change_source(private, procedure, cut=True)
+
+
+def end_cut(private: PrivateInstallation, procedure: Run) -> None:
+    """Give the drill's MirrorMaker 2 the source's address again."""
+    _change_source(private, procedure, cut=False)
+
+
+def _change_source(private: PrivateInstallation, procedure: Run, cut: bool) -> None:
+    production = procedure.topology.flow(private.source, private.target)
+    flow = private.topology.flow(private.source, private.target)
+    systems = private.connections(procedure.systems.connections).systems(procedure.request, private.topology)
+    worker = systems.drill_connectors(drill_settings(procedure.topology, flow.source, flow.target).connect[flow.target])
+    like = production.connectors.source[0]
+    stated = procedure.systems.drill_connectors(production.worker).read_config(like)
+    address = {"source.cluster.bootstrap.servers": stated["source.cluster.bootstrap.servers"]}
+    for name in flow.connectors.source:
+        worker.change(name, lambda config: without_source(config) if cut else dict(config) | address)

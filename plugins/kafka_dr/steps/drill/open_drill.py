@@ -1,0 +1,41 @@
+"""Open a drill: refuse it before anything is touched, or take the lease of drills."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka_dr.actions.drill.refusals import (
+    refuse_other_environment,
+    refuse_shared_names,
+    refuse_too_many_bytes,
+    refuse_unfit_workers,
+)
+from kafka_dr.config.drill_topology import drill_settings
+from kafka_dr.procedure.drill_run import installation_of
+from kafka_dr.procedure.entries import LeaseTaken
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.drill.kind import kind_of
+from kafka_dr.steps.shared.open_procedure import OpenProcedure
+
+
+class OpenDrill(OpenProcedure):
+    """Refuse a drill whose clusters a procedure holds, or that could reach beyond what it makes.
+
+    The lease has a name of its own, so that a drill keeps no procedure from the clusters.
+    """
+
+    def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
+        """Refuse, or take the lease of drills of the pair."""
+        if procedure.progress.done(LeaseTaken) is None:
+            procedure.refuse_if_preempted()
+            if procedure.topology.drill is not None:
+                refuse_other_environment(procedure, procedure.topology.drill)
+            if kind_of(procedure) == "canary":
+                self._refuse_canary(procedure)
+        return super().run_once(procedure, context, woken)
+
+    def _refuse_canary(self, procedure: Run) -> None:
+        settings = drill_settings(procedure.topology, procedure.request.source, procedure.request.target)
+        refuse_too_many_bytes(settings)
+        refuse_unfit_workers(procedure, settings)
+        refuse_shared_names(procedure, installation_of(procedure))

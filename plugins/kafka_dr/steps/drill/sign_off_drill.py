@@ -1,0 +1,90 @@
+"""The last gate of a drill: people state what no program knows, and sign."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import Param
+
+from kafka_dr.actions.drill.judgement import drill_figures, drill_markdown, judge_drill
+from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.drill.sign_off import TEXTS
+from kafka_dr.errors import ApprovalMissing, HookUnavailable
+from kafka_dr.procedure.authority import record_fact
+from kafka_dr.procedure.entries import DrillSignedOff, QuestionAsked
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.drill.after_passes import AfterPasses
+from kafka_dr.steps.gate import ProcedureGate
+from kafka_dr.vocabulary import APPROVE
+
+#: How long the gate stays open: owners of findings are rarely all there on the day of a drill.
+_OPEN_FOR = timedelta(days=7)
+_ASKED = {
+    "scenario": "What the drill stands for, with the reference to the risk or business impact analysis.",
+    "third_parties": "Who outside of the company took part, such as a cloud provider.",
+    "observers": "Who watched.",
+    "findings_owners": "One line a finding: `ID: OWNER, due YYYY-MM-DD`, `ID: accepted by NAME, REASON` or"
+    " `ID: closed, WHAT WAS DONE`; `NEW: OWNER, due YYYY-MM-DD, WHAT` for what no program saw.",
+    "conclusion": "What you conclude.",
+}
+
+
+class SignOffDrill(AfterPasses, ProcedureGate):
+    """Show the drill's verdict so far, and ask for scenario, third parties, observers, findings and a conclusion.
+
+    Nobody needs to answer: after seven days the drill is closed without a signature, which its verdict says.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        schema = {"type": ["null", "string"], "maxLength": 10_000}
+        form = {name: Param("", **schema, description=_ASKED[name]) for name in TEXTS}
+        super().__init__(params=form, **settings)
+
+    def execute(self, context: Any) -> Any:
+        """Ask, unless the drill was signed off already."""
+        with self.recorded(context) as procedure:
+            if not procedure.lease.ever_held or procedure.progress.done(DrillSignedOff) is not None:
+                return {"done": self.task_id}
+            self.begin(procedure, context)
+            section = judge_drill(procedure)
+            digest = digest_of(section)
+            subject = f"Sign off the {section['kind']} drill, so far {section['verdict']}?"
+            self.subject, self.body = f"{subject} {digest}", drill_markdown(section)
+            self.response_timeout = _OPEN_FOR
+            asked = QuestionAsked(
+                asks=subject,
+                digest=digest,
+                wait_seconds=_OPEN_FOR.total_seconds(),
+                figures=drill_figures(section),
+            )
+            record_fact(procedure.authority, self.task_id, asked)
+        return super(ProcedureGate, self).execute(context)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Record who signed and wrote what, as Airflow's API states it; without an answer, that nobody did."""
+        with self.recorded(context) as procedure:
+            record_fact(procedure.authority, self.task_id, self._answer(procedure))
+            return {"done": self.task_id}
+
+    def _answer(self, procedure: Run) -> DrillSignedOff:
+        identity = procedure.identity
+        answer = procedure.systems.api.hitl(identity.dag_id, identity.run_id, self.task_id)
+        if answer is None or not answer.chosen_options or not answer.responded_by_name:
+            return DrillSignedOff(signed_by=None, signed_at=None, accepted=False)
+        texts = {name: str(answer.params_input.get(name) or "").strip() for name in TEXTS}
+        return DrillSignedOff(
+            signed_by=answer.responded_by_name,
+            signed_at=answer.responded_at.isoformat() if answer.responded_at else None,
+            accepted=answer.chosen_options == (APPROVE,),
+            by_starter=_starter(procedure) in (answer.responded_by_name, answer.responded_by_id),
+            texts={name: text for name, text in texts.items() if text},
+        )
+
+
+def _starter(procedure: Run) -> str | None:
+    """Return who started the drill; None for one that was scheduled."""
+    try:
+        return procedure.approvals.starter()
+    except (ApprovalMissing, HookUnavailable):
+        return None
