@@ -154,7 +154,9 @@ class Cluster:
         """Raise a topic's partitions."""
         self.partitions[topic] |= dict.fromkeys(range(len(self.partitions[topic]), total), 1)
 
-    def delete_topics(self, names: Iterable[str], timeout: float = 30.0) -> list[str]:
+    def delete_topics(
+        self, names: Iterable[str], timeout: float = 30.0, ids: Mapping[str, str] | None = None
+    ) -> list[str]:
         """Delete topics with all their records."""
         self.answer()
         gone = [name for name in names if self.partitions.pop(name, None)]

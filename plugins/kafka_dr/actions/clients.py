@@ -21,7 +21,7 @@ from kafka_dr.procedure.entries import DrainHookAnswer
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.standing_fence import OPENING, own_denials
 from kafka_dr.procedure.undo import opening_change
-from kafka_dr.vocabulary import CANARY_TOPIC, Entry
+from kafka_dr.vocabulary import Entry
 
 
 def rules_listing_clients(procedure: Run, on_source: AclRules, on_target: AclRules) -> tuple[AclRules, frozenset[str]]:
@@ -160,9 +160,10 @@ def write_canary(procedure: Run) -> dict[str, Any]:
     Raises:
         ReadBackFailed: the target did not accept the record, or the record was not read back.
     """
-    procedure.systems.target.create_topic(CANARY_TOPIC, partitions=1, configs={"retention.ms": "604800000"})
+    topic = procedure.systems.own_names.canary
+    procedure.systems.target.create_topic(topic, partitions=1, configs={"retention.ms": "604800000"})
     answer = procedure.systems.writer(procedure.request.target).write(
-        CANARY_TOPIC, 0, procedure.now().encode(), key=procedure.id.encode()
+        topic, 0, procedure.now().encode(), key=procedure.id.encode()
     )
     if not isinstance(answer, WriteAccepted):
         raise ReadBackFailed(
@@ -173,18 +174,18 @@ def write_canary(procedure: Run) -> dict[str, Any]:
             " then start a new run. If return_to_source fails because clients already wrote on the target, clear"
             " open_target instead.",
         )
-    tp = TopicPartition(CANARY_TOPIC, 0)
+    tp = TopicPartition(topic, 0)
     read_back = procedure.systems.reader(procedure.request.target).range(tp, answer.offset, answer.offset + 1)
     if [record.key for record in read_back] != [procedure.id.encode()]:
         raise ReadBackFailed(
             "The canary record could not be read back",
-            f"offset {answer.offset} of {CANARY_TOPIC}",
+            f"offset {answer.offset} of {topic}",
             f"The DENY entries are removed: clients may write on {procedure.request.target}. Find out in the logs of"
             f" the brokers of {procedure.request.target} whether the partition's log lost this record. Wait for"
             " return_to_source, which fences the target again; then start a new run. If return_to_source fails because"
             " clients already wrote on the target, clear open_target instead.",
         )
-    return {"topic": CANARY_TOPIC, "offset": answer.offset}
+    return {"topic": topic, "offset": answer.offset}
 
 
 def tell_to_resume(procedure: Run) -> DrainHookAnswer:

@@ -17,6 +17,8 @@ from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record import key_and_value
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter
+from kafka_dr.hooks.brokers.transactions import TransactionTool
+from kafka_dr.hooks.brokers.writer_process import ReplayProcess
 from kafka_dr.hooks.connect.canary_connector import CanaryConnector
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.connect.drill_connectors import DrillConnectors
@@ -80,6 +82,18 @@ class Systems:
     def writer(self, alias: str) -> RecordWriter:
         """Return a new writer to Switchback's own topics on one cluster."""
         return RecordWriter(self.connections.kafka(self.topology.cluster(alias).connection), alias, self.scope)
+
+    def replay_writer(self, alias: str, transactional_id: str, batch_bytes: int) -> ReplayProcess:
+        """Return the child process that writes transactions to one cluster; the process is not started yet."""
+        settings = self.connections.kafka(self.topology.cluster(alias).connection)
+        return ReplayProcess(settings, alias, transactional_id, batch_bytes, scope=self.scope)
+
+    def transaction_tool(self, alias: str) -> TransactionTool | None:
+        """Return Kafka's own transaction tool for one cluster; None if the topology states no `kafka_tools`."""
+        jars = self.topology.kafka_tools
+        if not jars:
+            return None
+        return TransactionTool(jars, self.connections.kafka(self.topology.cluster(alias).connection), alias, self.scope)
 
     def anchor_topic(self, alias: str) -> AnchorTopic:
         """Return a client of the topic with the journal's anchors on one cluster."""

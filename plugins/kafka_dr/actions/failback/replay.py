@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kafka_dr.actions.failback.replay_plan import KEPT_FOR_EVER, KEPT_WHOLE, LARGEST_BATCH, ReplayPart, bytes_of
-from kafka_dr.actions.failback.stranded_export import PROGRESS_TOPIC, Writers, exported_by, progress_record, written_of
+from kafka_dr.actions.failback.stranded_export import Writers, exported_by, progress_record, written_of
 from kafka_dr.actions.replication.reverse import ends_at_opening
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.failback.replay import (
@@ -39,7 +39,6 @@ from kafka_dr.hooks.brokers.record import OffsetSpan, Record, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.topics import READ_COMMITTED
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing
-from kafka_dr.hooks.brokers.writer_process import ReplayProcess
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound, StrandedRecordsReconciled
 from kafka_dr.procedure.run import Run
@@ -67,9 +66,10 @@ class Replay:
     def __init__(self, procedure: Run, parts: list[ReplayPart], step: str, log: Callable[[str], None]) -> None:
         self._procedure, self._parts, self._step, self._log = procedure, parts, step, log
         self._export_id, self._exports = exported_by(procedure), Writers.of(procedure).exports
-        self.transactional_id = f"__switchback-replay-{procedure.pair}"
-        self._writer = replay_writer(
-            procedure, self.transactional_id, min(LARGEST_BATCH, *(part.largest for part in parts))
+        self._names = procedure.systems.own_names
+        self.transactional_id = self._names.replay_id(procedure.pair)
+        self._writer = procedure.systems.replay_writer(
+            procedure.request.source, self.transactional_id, min(LARGEST_BATCH, *(part.largest for part in parts))
         )
         self._committed = procedure.systems.reader(procedure.request.source, READ_COMMITTED)
         self._written, self._interrupted, self._logged_at = 0, False, time.monotonic()
@@ -106,7 +106,7 @@ class Replay:
     def _make_topics(self) -> None:
         """Create the progress topic and the quarantine topics on the new primary."""
         source = self._procedure.systems.source
-        source.create_topic(PROGRESS_TOPIC, 1, configs=KEPT_FOR_EVER)
+        source.create_topic(self._names.progress, 1, configs=KEPT_FOR_EVER)
         # Sorted, so that the last part of a topic has the topic's largest partition.
         quarantines = {
             part.place.topic: part.place.partition + 1
@@ -153,7 +153,7 @@ class Replay:
 
     def progress(self) -> dict[TopicPartition, int]:
         """Return partition of the returned cluster -> first offset not yet replayed, by committed progress records."""
-        return written_of(self._committed, self._exports)
+        return written_of(self._committed, self._names.progress, self._exports)
 
     def _write_parts(
         self, parts: list[ReplayPart], done: Mapping[TopicPartition, int], written_later: Callable[[], Any]
@@ -195,6 +195,7 @@ class Replay:
 
     def _progress_record(self, rows: list[tuple[ReplayPart, Record]]) -> Outgoing:
         return progress_record(
+            self._names.progress,
             self._export_id,
             self._procedure.id,
             {part.origin: (record.offset + 1, part.decision) for part, record in rows},
@@ -308,17 +309,6 @@ class LaterKeys:
             self._written_later |= self._marks.intersection(marks)
             self._read_to = end
         return self._written_later
-
-
-def replay_writer(procedure: Run, transactional_id: str, batch_bytes: int) -> ReplayProcess:
-    """Return the child process that writes transactions to the new primary; the process is not started yet."""
-    alias = procedure.request.source
-    return ReplayProcess(
-        procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection),
-        alias,
-        transactional_id,
-        batch_bytes,
-    )
 
 
 def _reading_seconds(spans: Mapping[TopicPartition, OffsetSpan]) -> float:

@@ -68,7 +68,8 @@ def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list
     writers = Writers.of(procedure)
     if all(writer.id == procedure.id for writer in writers.procedures):
         return []
-    written = written_with(procedure.systems.reader(procedure.request.source, READ_COMMITTED), writers.exports)
+    committed = procedure.systems.reader(procedure.request.source, READ_COMMITTED)
+    written = written_with(committed, procedure.systems.own_names.progress, writers.exports)
     return [
         f"{topic}: {writer} has already written records of this topic with {earlier}; decide {earlier} again"
         for topic, (earlier, writer) in sorted(written.items())

@@ -33,9 +33,6 @@ from kafka_dr.vocabulary import Step
 #: Folders of an export: stranded records, and offsets of uncommitted stranded records. A partition's file has the same
 #: name in both folders.
 STRANDED, UNCOMMITTED = "stranded", "uncommitted"
-#: Topic on the new primary. A progress record is committed in one transaction with replayed records, and has for each
-#: partition of these records the first offset that is not replayed yet.
-PROGRESS_TOPIC = "__switchback_replayed"
 #: Largest number of rows read from a file and turned into records at a time.
 _ROWS = 1_000
 
@@ -145,48 +142,53 @@ class Writers:
         return cls(tuple(writers.values()), (*dict.fromkeys(others), own))
 
 
-def written_of(committed: RecordReader, exports: Collection[str]) -> dict[TopicPartition, int]:
+def written_of(committed: RecordReader, progress: str, exports: Collection[str]) -> dict[TopicPartition, int]:
     """Return partition of the returned cluster -> first offset not yet replayed, by committed progress records.
 
     Args:
         committed: reader of committed records on the new primary.
+        progress: the topic with progress records.
         exports: ids of procedures; only progress records about their exports are read.
     """
     first_unwritten: dict[TopicPartition, int] = {}
-    for topic, partition, following, *_ in _progress_of(committed, exports):
+    for topic, partition, following, *_ in _progress_of(committed, progress, exports):
         tp = TopicPartition(topic, partition)
         first_unwritten[tp] = max(following, first_unwritten.get(tp, 0))
     return first_unwritten
 
 
-def written_with(committed: RecordReader, exports: Collection[str]) -> dict[str, tuple[Decision, str]]:
+def written_with(committed: RecordReader, progress: str, exports: Collection[str]) -> dict[str, tuple[Decision, str]]:
     """Return topic -> (decision by which its records were replayed, id of the first procedure that wrote them).
 
     Args:
         committed: reader of committed records on the new primary.
+        progress: the topic with progress records.
         exports: ids of procedures; only progress records about their exports are read.
     """
     first: dict[str, tuple[Decision, str]] = {}
-    for topic, _, _, decision, writer in _progress_of(committed, exports):
+    for topic, _, _, decision, writer in _progress_of(committed, progress, exports):
         first.setdefault(topic, (Decision(decision), writer))
     return first
 
 
-def progress_record(export: str, writer: str, following: Mapping[TopicPartition, tuple[int, Decision]]) -> Outgoing:
+def progress_record(
+    progress: str, export: str, writer: str, following: Mapping[TopicPartition, tuple[int, Decision]]
+) -> Outgoing:
     """Return the progress record that is to be written in one transaction with replayed records.
 
     Args:
+        progress: the topic with progress records.
         export: id of the procedure whose export is replayed.
         writer: id of the procedure that writes.
         following: partition of the returned cluster -> (first offset after the transaction's records, decision).
     """
     rows = [[*tp, offset, decision, writer] for tp, (offset, decision) in following.items()]
-    return Outgoing(PROGRESS_TOPIC, 0, export.encode(), json.dumps(rows).encode())
+    return Outgoing(progress, 0, export.encode(), json.dumps(rows).encode())
 
 
-def _progress_of(committed: RecordReader, exports: Collection[str]) -> Iterator[list[Any]]:
+def _progress_of(committed: RecordReader, progress: str, exports: Collection[str]) -> Iterator[list[Any]]:
     keys = {export.encode() for export in exports}
-    for record in committed.read_all(PROGRESS_TOPIC, take=record_of):
+    for record in committed.read_all(progress, take=record_of):
         if record.key in keys:
             yield from json.loads(record.value or b"")
 

@@ -91,10 +91,12 @@ class TopicRecreation:
         for batch in in_batches(old, _DELETED_AT_ONCE):
             self._procedure.authority.hold()
             # A superseded process must not delete a topic that a newer process has created under the same name.
-            self._procedure.systems.target.delete_topics(self._with_noted_id(batch), _DELETE_SECONDS)
+            ids = {name: self.before[name].topic_id for name in self._with_noted_id(batch)}
+            self._procedure.systems.target.delete_topics(ids, _DELETE_SECONDS, ids)
         for cluster, names in stale:
             self._procedure.authority.hold()
-            cluster.delete_topics(names, _DELETE_SECONDS)
+            ids = {name: info.topic_id for name, info in cluster.topics(names).items()}
+            cluster.delete_topics(names, _DELETE_SECONDS, ids)
         self._clear_offsets()
         return {
             "export_verified": verified,

@@ -27,7 +27,7 @@ from kafka_dr.procedure.entries import AclEntriesToAdd, GrantsToReplace
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import fence_change
-from kafka_dr.vocabulary import PROBE_TOPIC, Entry
+from kafka_dr.vocabulary import Entry
 
 
 def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
@@ -48,9 +48,10 @@ def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
     existing = _names_on_source(procedure, scope) if grants_to_everyone(rules, scope) else ()
     changes = fence_changes(rules, scope, exempt, existing)
     # The probe's ACL entries last, because brokers apply metadata in order: one that refuses the probe refuses clients.
-    added = sorted(changes.added, key=lambda entry: entry.name == PROBE_TOPIC)
+    probe = procedure.systems.own_names.probe
+    added = sorted(changes.added, key=lambda entry: entry.name == probe)
     if changes.replaced:
-        of_clients = [entry for entry in added if entry.name != PROBE_TOPIC]
+        of_clients = [entry for entry in added if entry.name != probe]
         _add_entries(procedure, step, of_clients)
         _replace_grants(procedure, step, AclChange(tuple(of_clients), changes.replaced))
         added = added[len(of_clients) :]
@@ -142,7 +143,7 @@ def fence_writes(procedure: Run, step: str, topics: Iterable[str], by_hook: bool
             topic.
         DeadlinePassed: a broker did not refuse the probe's write within `fence_seconds`.
     """
-    added = add_fence(procedure, step, FenceScope.writes([*topics, PROBE_TOPIC]))
+    added = add_fence(procedure, step, FenceScope.writes([*topics, procedure.systems.own_names.probe]))
     refusing = refused_on_every_broker(procedure, step)
     source = procedure.request.source
     listed = "acl entries" if standing_change(procedure, source) else "fence hook" if by_hook else None
@@ -185,7 +186,8 @@ def refuse_probe_without_rights(procedure: Run) -> list[int] | None:
     """
     if added_entries(procedure) or asked_fence_hook(procedure):
         return None
-    source, ends_at = procedure.request.source, time.monotonic() + procedure.request.deadlines.fence_seconds
+    source, topic = procedure.request.source, procedure.systems.own_names.probe
+    ends_at = time.monotonic() + procedure.request.deadlines.fence_seconds
     while True:
         answers = probe_answers(procedure)
         failing = [
@@ -199,7 +201,7 @@ def refuse_probe_without_rights(procedure: Run) -> list[int] | None:
                 "The probe cannot write on the source, although the source is not fenced",
                 f"on {source}: {first_few([f'broker {broker}: {answer}' for broker, answer in failing])}",
                 "Clients are not fenced. If this probe's write is refused behind the fence, that proves no fence. Give"
-                f" the probe's principal WRITE and DESCRIBE on the topic {PROBE_TOPIC} of {source}, or correct the"
+                f" the probe's principal WRITE and DESCRIBE on the topic {topic} of {source}, or correct the"
                 " error that a broker gives; then start a new run.",
             )
         time.sleep(READ_AGAIN_SECONDS)
@@ -218,9 +220,10 @@ def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
     probe = procedure.systems.probe(procedure.request.source)
     if probe is None or procedure.systems.source_acls.authorizer() is Authorizer.NONE:
         return None
+    topic = procedure.systems.own_names.probe
     return {
-        broker: probe.probe(PROBE_TOPIC, partition)
-        for broker, partition in probe_partitions(procedure.systems.source).items()
+        broker: probe.probe(topic, partition)
+        for broker, partition in probe_partitions(procedure.systems.source, topic).items()
     }
 
 
@@ -235,29 +238,29 @@ def refused_by_rights(answer: WriteResult) -> bool:
     return isinstance(answer, WriteRefused) and answer.by_authorization
 
 
-def probe_partitions(cluster: KafkaCluster) -> dict[int, int]:
+def probe_partitions(cluster: KafkaCluster, topic: str) -> dict[int, int]:
     """Return broker id -> a partition of the probe's topic that the broker leads; create the topic if it is missing.
 
     Raises:
         FenceNotProven: a broker leads no partition of the topic, and so the fence cannot be proven on that broker.
     """
     brokers = sorted(broker.id for broker in cluster.brokers())
-    if PROBE_TOPIC not in cluster.topics([PROBE_TOPIC]):
-        make_probe_topic(cluster, brokers)
-    leaders = cluster.topics([PROBE_TOPIC])[PROBE_TOPIC].partitions
+    if topic not in cluster.topics([topic]):
+        make_probe_topic(cluster, topic, brokers)
+    leaders = cluster.topics([topic])[topic].partitions
     led = {leader: partition for partition, leader in leaders.items() if leader is not None}
     unproven = sorted(set(brokers) - set(led))
     if unproven:
         raise FenceNotProven(
             "Some brokers lead no partition of the probe's topic",
             f"brokers {unproven} of {cluster.alias}",
-            f"Delete the topic {PROBE_TOPIC} on {cluster.alias}. Then clear return_to_source if that step failed;"
-            f" otherwise start a new run. Switchback creates {PROBE_TOPIC} again, with a partition on each broker.",
+            f"Delete the topic {topic} on {cluster.alias}. Then clear return_to_source if that step failed;"
+            f" otherwise start a new run. Switchback creates {topic} again, with a partition on each broker.",
         )
     return led
 
 
-def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: Any) -> None:
+def make_probe_topic(cluster: KafkaCluster, topic: str, brokers: Sequence[int], **limits: Any) -> None:
     """Create the probe's topic with one partition on each broker.
 
     `min.insync.replicas` is 1, because a broker with a larger default refuses writes to a single replica.
@@ -267,7 +270,7 @@ def make_probe_topic(cluster: KafkaCluster, brokers: Sequence[int], **limits: An
         limits: further arguments of `create_topic`, such as its timeout.
     """
     cluster.create_topic(
-        PROBE_TOPIC,
+        topic,
         len(brokers),
         assignment=[[broker] for broker in brokers],
         configs={"retention.ms": "3600000", "min.insync.replicas": "1"},

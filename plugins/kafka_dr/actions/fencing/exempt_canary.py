@@ -26,12 +26,11 @@ from kafka_dr.interrupts import hold_back
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import CanaryRemoved, CanaryToCopy, facts_in
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import EXEMPT_CONNECTOR, EXEMPT_TOPIC, Step
+from kafka_dr.vocabulary import Step
 
 #: How long the record may take, in seconds: Connect assigns the connector, whose task then starts its clients.
 _COPY_SECONDS = 25.0
 _POLL_SECONDS = 0.3
-_COPY = TopicPartition(EXEMPT_TOPIC, 0)
 _SETTINGS = {"retention.ms": "3600000", "cleanup.policy": "delete"}
 #: Before, every source connector mirrors heartbeats, and older ones emit offset syncs whatever their settings say.
 _FIRST_VERSION = (4, 0)
@@ -82,22 +81,24 @@ class _Canary:
     def __init__(self, procedure: Run, step: str, flow: Flow) -> None:
         self._procedure, self._step, self._flow = procedure, step, flow
         self._source, self._target = procedure.request.source, procedure.request.target
+        self._names = procedure.systems.own_names
+        self._topic, self._connector = self._names.exempt_topic, self._names.exempt_connector
 
     def try_copy(self) -> CanaryVerdict:
         """Try it once, whatever an earlier try has left; return what was shown."""
         procedure = self._procedure
         procedure.authority.hold()
         for cluster in (procedure.systems.target, procedure.systems.source):
-            cluster.create_topic(EXEMPT_TOPIC, 1, configs=_SETTINGS)
+            cluster.create_topic(self._topic, 1, configs=_SETTINGS)
         if left := self._removed():
             return CanaryVerdict(False, note=_not_proven(procedure, f"an earlier canary is left: {first_few(left)}"))
         rules = {alias: self._rules_of(alias) for alias in (self._source, self._target)}
         wanted = {
-            self._source: fenced_canary(rules[self._source], EXEMPT_TOPIC, procedure.exempt(self._source)),
-            self._target: read_canary(rules[self._target], EXEMPT_TOPIC, procedure.exempt(self._target)),
+            self._source: fenced_canary(rules[self._source], self._topic, procedure.exempt(self._source)),
+            self._target: read_canary(rules[self._target], self._topic, procedure.exempt(self._target)),
         }
         added = {alias: [e for e in entries if e not in rules[alias].entries] for alias, entries in wanted.items()}
-        record_fact(procedure.authority, self._step, CanaryToCopy(canary=EXEMPT_CONNECTOR, canary_entries=added))
+        record_fact(procedure.authority, self._step, CanaryToCopy(canary=self._connector, canary_entries=added))
         try:
             verdict = self._fence_and_copy(rules[self._source], added)
         except (SystemUnavailable, ReadBackFailed) as error:
@@ -128,7 +129,7 @@ class _Canary:
             return CanaryVerdict(False, note=_not_proven(procedure, f"on {self._source}: {refusal}"))
         first, *others = self._flow.connectors.source
         notes = [
-            note_of_grants(rules, EXEMPT_TOPIC, procedure.exempt(self._source)),
+            note_of_grants(rules, self._topic, procedure.exempt(self._source)),
             f"The canary had the login of {first}, not of {', '.join(others)}." if others else "",
         ]
         return CanaryVerdict(True, seconds, " ".join(filter(None, notes)))
@@ -140,25 +141,26 @@ class _Canary:
             ReadBackFailed: the record was not written, or its copy did not appear in time.
         """
         procedure, systems = self._procedure, self._procedure.systems
-        value, end = f"{procedure.id} {procedure.now()}".encode(), systems.source.ends([_COPY])[_COPY]
-        answer = systems.writer(self._target).write(EXEMPT_TOPIC, 0, value)
+        copy = TopicPartition(self._topic, 0)
+        value, end = f"{procedure.id} {procedure.now()}".encode(), systems.source.ends([copy])[copy]
+        answer = systems.writer(self._target).write(self._topic, 0, value)
         if not isinstance(answer, WriteAccepted):
             raise ReadBackFailed("the canary was not written", f"on {self._target}: {answer}")
         procedure.authority.hold()
         connector = systems.canary_connector(self._flow.worker)
-        connector.start(self._flow.connectors.source[0], canary_config)
+        connector.start(self._flow.connectors.source[0], partial(canary_config, names=self._names))
         ends_at = time.monotonic() + _COPY_SECONDS
         while time.monotonic() < ends_at:
             time.sleep(_POLL_SECONDS)
-            now = systems.source.ends([_COPY])[_COPY]
-            if now > end and value in self._values(end, now):
+            now = systems.source.ends([copy])[copy]
+            if now > end and value in self._values(copy, end, now):
                 return ""
             if refusal := connector.refusal():
                 return refusal
         raise ReadBackFailed("the canary was not copied", f"within {_COPY_SECONDS:g} s")
 
-    def _values(self, start: int, end: int) -> list[bytes | None]:
-        records = self._procedure.systems.reader(self._source).range(_COPY, start, end)
+    def _values(self, copy: TopicPartition, start: int, end: int) -> list[bytes | None]:
+        records = self._procedure.systems.reader(self._source).range(copy, start, end)
         return [record.value for record in records]
 
     def _rules_of(self, alias: str) -> AclRules:
@@ -166,7 +168,7 @@ class _Canary:
         acls = self._acls(alias)
         if acls.authorizer() is not Authorizer.BY_ACL:
             return AclRules(frozenset(), authorizer=False)
-        return rules_with(self._procedure, alias, acls.entries_for(EXEMPT_TOPIC))
+        return rules_with(self._procedure, alias, acls.entries_for(self._topic))
 
     def _acls(self, alias: str) -> ClusterAcls:
         return self._procedure.systems.acls_of(alias)
@@ -178,12 +180,12 @@ class _Canary:
     def _wait(self, alias: str, change: AclChange) -> list[str]:
         if not change:
             return []
-        return wait_for_every_broker(self._procedure, self._acls(alias), change.list_unapplied, topic=EXEMPT_TOPIC)
+        return wait_for_every_broker(self._procedure, self._acls(alias), change.list_unapplied, topic=self._topic)
 
     def remove(self) -> list[str]:
         """Delete connector and ACL entries, and record what is left; return that, as text."""
         left = self._removed()
-        record_fact(self._procedure.authority, self._step, CanaryRemoved(canary_removed=EXEMPT_CONNECTOR, left=left))
+        record_fact(self._procedure.authority, self._step, CanaryRemoved(canary_removed=self._connector, left=left))
         return left
 
     def _removed(self) -> list[str]:
@@ -207,7 +209,7 @@ class _Canary:
 
     def _remove_entries(self, alias: str, added: set[AclEntry]) -> list[str]:
         acls = self._acls(alias)
-        standing = added and added & acls.entries_for(EXEMPT_TOPIC)
+        standing = added and added & acls.entries_for(self._topic)
         if not standing:
             return []
         self._procedure.authority.hold()
@@ -219,7 +221,7 @@ class _Canary:
         return NotReady(
             "MirrorMaker 2 may not write behind the fence",
             f"on {self._source}: {refusal}",
-            f"The connector {EXEMPT_CONNECTOR}, with the configuration of {self._flow.connectors.source[0]}, was"
+            f"The connector {self._connector}, with the configuration of {self._flow.connectors.source[0]}, was"
             " refused on a topic of Switchback's that was fenced as clients' topics will be. The fence leaves these"
             f" principals alone: {names}. Find out as which principal the producers of this Connect worker log in to"
             f" {self._source}. Give them one that no client has, and name it as `mirror_maker` under `principals` of"
@@ -254,10 +256,11 @@ def _why_not_tried(procedure: Run, flow: Flow | None) -> str:
         return "one Connect cluster runs both flows, and a new connector there would disturb the flow that is to drain"
     if (kafka_version(worker.worker().version) or (0, 0)) < _FIRST_VERSION:
         return "before Kafka 4.0 the canary's connector would mirror heartbeats, too"
-    mirroring = [f for f in (procedure.flow, flow) if procedure.mirror_maker(f).topic_filter().selects(EXEMPT_TOPIC)]
+    topic = procedure.systems.own_names.exempt_topic
+    mirroring = [f for f in (procedure.flow, flow) if procedure.mirror_maker(f).topic_filter().selects(topic)]
     if mirroring:
         pairs = first_few([f"{f.source}->{f.target}" for f in mirroring])
-        return f"the flow {pairs} mirrors {EXEMPT_TOPIC}: add it to topics.exclude of its source connectors"
+        return f"the flow {pairs} mirrors {topic}: add it to topics.exclude of its source connectors"
     return ""
 
 

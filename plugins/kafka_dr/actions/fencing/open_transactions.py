@@ -34,16 +34,6 @@ _MOST_NOTED_PER_LOOK = 200
 Key = tuple[str, int, int]
 
 
-def transaction_tool(procedure: Run) -> TransactionTool | None:
-    """Return Kafka's own transaction tool for the source; None if the topology states no `kafka_tools`."""
-    jars, alias = procedure.topology.kafka_tools, procedure.request.source
-    return (
-        TransactionTool(jars, procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection), alias)
-        if jars
-        else None
-    )
-
-
 class OpenTransactions:
     """Describes open transactions on the fenced source in the journal, and aborts them if the plan says so.
 
@@ -52,7 +42,7 @@ class OpenTransactions:
 
     def __init__(self, procedure: Run, step: str) -> None:
         self._procedure, self._step = procedure, step
-        self._tool = transaction_tool(procedure)
+        self._tool = procedure.systems.transaction_tool(procedure.request.source)
         self._reports: list[str] = []
 
     def look(self, waiting: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str:
@@ -253,7 +243,9 @@ def transactions_can_be_ended(procedure: Run) -> None:
     Raises:
         NotReady: the tool cannot list or abort transactions on the source.
     """
-    tool = transaction_tool(procedure) if procedure.request.abort_open_transactions else None
+    if not procedure.request.abort_open_transactions:
+        return
+    tool = procedure.systems.transaction_tool(procedure.request.source)
     try:
         if tool is not None:
             tool.check()

@@ -43,7 +43,6 @@ from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, Wr
 from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.redaction import one_line
 from kafka_dr.procedure.run import Run
-from kafka_dr.vocabulary import PROBE_TOPIC
 
 T = TypeVar("T")
 Tell = Callable[[Sight, str], None]
@@ -160,10 +159,10 @@ def _see_from_here(procedure: Run, seconds: float, tell: Tell) -> None:
         tell(Sight.SLOW, f"the source sent metadata after {took:.1f} s")
         return
     tell(Sight.ANSWERS, "the source sent metadata; the time was too short to try a write")
-    partitions = _probe_partitions(cluster, metadata, (seconds - took) / 4)
-    _try_write(
-        procedure.systems.writer(procedure.request.source), partitions, began + seconds - time.monotonic(), limit, tell
-    )
+    topic = procedure.systems.own_names.probe
+    partitions = _probe_partitions(cluster, topic, metadata, (seconds - took) / 4)
+    writer = procedure.systems.writer(procedure.request.source)
+    _try_write(writer, topic, partitions, began + seconds - time.monotonic(), limit, tell)
 
 
 def _judge_missing_metadata(cluster: KafkaCluster, error: KafkaUnavailable) -> tuple[Sight, str]:
@@ -179,37 +178,39 @@ def _judge_missing_metadata(cluster: KafkaCluster, error: KafkaUnavailable) -> t
     return Sight.GONE, error.seen
 
 
-def _probe_partitions(cluster: KafkaCluster, metadata: Metadata, seconds: float) -> dict[int, int | None]:
+def _probe_partitions(cluster: KafkaCluster, topic: str, metadata: Metadata, seconds: float) -> dict[int, int | None]:
     """Return partition of the source's probe topic -> its leader, None without a leader.
 
     The topic is created if it is missing; {} if it could not be created.
     """
-    if PROBE_TOPIC in metadata.leaders:
-        return metadata.leaders[PROBE_TOPIC]
+    if topic in metadata.leaders:
+        return metadata.leaders[topic]
     try:
-        make_probe_topic(cluster, metadata.brokers, timeout=seconds)
-        return cluster.metadata(seconds).leaders.get(PROBE_TOPIC, {})
+        make_probe_topic(cluster, topic, metadata.brokers, timeout=seconds)
+        return cluster.metadata(seconds).leaders.get(topic, {})
     except (KafkaUnavailable, ReadBackFailed):
         return {}
 
 
 def _try_write(
-    writer: RecordWriter, partitions: dict[int, int | None], seconds: float, limit: float, tell: Tell
+    writer: RecordWriter, topic: str, partitions: dict[int, int | None], seconds: float, limit: float, tell: Tell
 ) -> None:
     led = [partition for partition, leader in partitions.items() if leader is not None][:_MOST_WRITES]
     if not partitions:
         tell(
             Sight.ANSWERS,
-            f"the source sent metadata; no write was tried, as the topic {PROBE_TOPIC} could not be created",
+            f"the source sent metadata; no write was tried, as the topic {topic} could not be created",
         )
     elif not led:
-        tell(Sight.REFUSES_WRITES, f"the source sent metadata, but no partition of {PROBE_TOPIC} has a leader")
+        tell(Sight.REFUSES_WRITES, f"the source sent metadata, but no partition of {topic} has a leader")
     else:
         tell(Sight.REFUSES_WRITES, f"the source sent metadata, but acknowledged no write within {seconds:.1f} s")
-        tell(*_judge_writes(_write_probes(writer, led, seconds), limit))
+        tell(*_judge_writes(_write_probes(writer, topic, led, seconds), limit))
 
 
-def _write_probes(writer: RecordWriter, partitions: Sequence[int], seconds: float) -> list[tuple[WriteResult, float]]:
+def _write_probes(
+    writer: RecordWriter, topic: str, partitions: Sequence[int], seconds: float
+) -> list[tuple[WriteResult, float]]:
     """Write to these partitions of the probe's topic; return (answer, seconds until the answer) of each write.
 
     Writes without an answer within `seconds` are left out.
@@ -217,7 +218,7 @@ def _write_probes(writer: RecordWriter, partitions: Sequence[int], seconds: floa
     began = time.monotonic()
 
     def written(partition: int) -> tuple[WriteResult, float]:
-        answer = writer.probe(PROBE_TOPIC, partition, timeout=_HOOKS_SHARE * seconds)
+        answer = writer.probe(topic, partition, timeout=_HOOKS_SHARE * seconds)
         return answer, time.monotonic() - began
 
     started = [run_in_background(partial(written, partition)) for partition in partitions]

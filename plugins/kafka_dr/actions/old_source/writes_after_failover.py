@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from kafka_dr.actions.fencing.open_transactions import transaction_tool
 from kafka_dr.actions.fencing.rules import source_rules, standing_change
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
@@ -87,7 +86,8 @@ def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | No
     Args:
         receipt: of the accepted ranges of offsets, `AcceptedRecords.accepted`.
     """
-    tool, rows = transaction_tool(procedure), procedure.artifacts.load(receipt)
+    tool = procedure.systems.transaction_tool(procedure.request.source)
+    rows = procedure.artifacts.load(receipt)
     if tool is None or rows.empty:
         return None
     largest = rows.assign(count=rows["to_offset"] - rows["from_offset"].fillna(0)).nlargest(

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 
 from kafka_dr.domain.fencing.fence import FenceScope, fence_changes, grants_to_everyone, still_allowed
 from kafka_dr.domain.kafka_model.acl import ANY_HOST, AclEntry, AclRules
+from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.vocabulary import EXEMPT_CONNECTOR, EXEMPT_TOPIC
 
-#: Settings of the canary's connector that differ from the source connector whose configuration it has.
+#: Settings of the canary's connector, beside its name and topic, that differ from the source connector's whose
+#: configuration it has.
 _OWN_SETTINGS = {
-    "name": EXEMPT_CONNECTOR,
-    "topics": re.escape(EXEMPT_TOPIC),
     "topics.exclude": "switchback-no-topic",
     "topic.filter.class": "org.apache.kafka.connect.mirror.DefaultTopicFilter",
     "tasks.max": "1",
@@ -33,13 +32,15 @@ _OWN_SETTINGS = {
 _LEFT_OUT = re.compile(r"topics\.blacklist|enabled|offset-syncs\..*|offset\.lag\.max|(transforms|predicates).*")
 
 
-def canary_config(config: Mapping[str, str]) -> dict[str, str]:
+def canary_config(config: Mapping[str, str], names: OwnNames) -> dict[str, str]:
     """Return the configuration of a connector that mirrors the canary's topic only, with the clients of another one.
 
     Args:
         config: the configuration of a source connector.
+        names: those of the canary's topic and connector.
     """
-    return {key: value for key, value in config.items() if not _LEFT_OUT.fullmatch(key)} | _OWN_SETTINGS
+    own = {"name": names.exempt_connector, "topics": re.escape(names.exempt_topic), **_OWN_SETTINGS}
+    return {key: value for key, value in config.items() if not _LEFT_OUT.fullmatch(key)} | own
 
 
 def fenced_canary(rules: AclRules, topic: str, exempt: frozenset[str]) -> tuple[AclEntry, ...]:

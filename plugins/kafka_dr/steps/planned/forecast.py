@@ -22,7 +22,6 @@ from kafka_dr.procedure.binding import terms_of
 from kafka_dr.procedure.entries import FailoverForecast, ReadinessChecked
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.vocabulary import PROBE_TOPIC
 
 
 class Forecast(ProcedureStep):
@@ -47,7 +46,7 @@ class Forecast(ProcedureStep):
 
 
 def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForecast, ...]) -> FailoverPlan:
-    writes = FenceScope.writes([*observed.scope, PROBE_TOPIC])
+    writes = FenceScope.writes([*observed.scope, procedure.systems.own_names.probe])
     reads = FenceScope.group_reads(observed.groups)
     exempt = procedure.exempt(observed.source.alias)
     existing = {"topic": observed.source.topics, "group": observed.source.groups}

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from kafka_dr.actions.fencing import acl_fence as fencing
-from kafka_dr.actions.fencing import open_transactions
 from kafka_dr.actions.fencing.acl_fence import added_entries
 from kafka_dr.actions.old_source.armed_fence import telling_entries
 from kafka_dr.domain.fencing.armed_fence import armed_fences, unstopped_sources, watched_sources
@@ -178,7 +177,7 @@ class Tool:
 @pytest.fixture
 def with_tool(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Watch:
     """The same, on a machine that has Kafka's own tools."""
-    monkeypatch.setattr(open_transactions, "TransactionTool", Tool)
+    monkeypatch.setattr("kafka_dr.procedure.systems.TransactionTool", Tool)
     return Watch(make_bench(kafka_tools="/opt/kafka/libs"))
 
 

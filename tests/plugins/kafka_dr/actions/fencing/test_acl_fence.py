@@ -165,10 +165,10 @@ def test_every_broker_is_probed(ready: Any) -> None:
     """
     source = ready.clusters["primary"]
     source.broker_ids, source.partitions[PROBE_TOPIC] = [1, 2, 3], {0: 3, 1: 1, 2: 2}
-    assert probe_partitions(source) == {1: 1, 2: 2, 3: 0}
+    assert probe_partitions(source, PROBE_TOPIC) == {1: 1, 2: 2, 3: 0}
     source.partitions[PROBE_TOPIC] = {0: 1, 1: 1, 2: None}
     with pytest.raises(FenceNotProven, match=r"brokers \[2, 3\]"):
-        probe_partitions(source)
+        probe_partitions(source, PROBE_TOPIC)
     with pytest.raises(AirflowFailException, match=r"brokers \[2, 3\]"):
         fence(ready)
     assert Entry.OUTCOME not in ready.kinds(STEP)

@@ -66,7 +66,7 @@ class Tool:
     log: Log
     broken = False
 
-    def __init__(self, jars: str, config: dict[str, Any], alias: str) -> None:
+    def __init__(self, jars: str, config: dict[str, Any], alias: str, scope: None) -> None:
         self.jars = jars
 
     def open_on(self, partition: TopicPartition) -> list[OpenTransaction]:
@@ -105,7 +105,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     monkeypatch.setattr(
         Tool, "known_states", [KnownTransaction("pay-1", 7, "Ongoing"), KnownTransaction("pay-2", 8, "PrepareCommit")]
     )
-    monkeypatch.setattr(open_transactions, "TransactionTool", Tool)
+    monkeypatch.setattr("kafka_dr.procedure.systems.TransactionTool", Tool)
     monkeypatch.setattr(open_transactions, "ASK_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(open_transactions, "END_AFTER_SECONDS", 0.0)
     return made

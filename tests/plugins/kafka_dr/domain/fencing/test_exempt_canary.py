@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka_dr.domain.fencing.exempt_canary import canary_config, fenced_canary, note_of_grants, read_canary
 from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
+from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.vocabulary import EXEMPT_TOPIC
 
 COPY, EXEMPT = "east." + EXEMPT_TOPIC, frozenset({"User:mm2", "User:o"})
@@ -59,7 +60,7 @@ def test_the_connector_has_the_clients_of_the_reverse_flow() -> None:
         "producer.override.sasl.jaas.config": "secret",
         "source.cluster.bootstrap.servers": "h:1",
     }
-    made = canary_config(config)
+    made = canary_config(config, OwnNames())
     assert made["producer.override.sasl.jaas.config"] == "secret" and made["source.cluster.bootstrap.servers"] == "h:1"
     assert made["topics"] == r"switchback\-canary\.replica" and made["tasks.max"] == "1"
     assert (

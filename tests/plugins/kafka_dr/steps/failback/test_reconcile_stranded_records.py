@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from kafka_dr.actions.failback import replay as replaying
 from kafka_dr.actions.failback.stranded_decision import planned_return
-from kafka_dr.actions.failback.stranded_export import PROGRESS_TOPIC, progress_record
+from kafka_dr.actions.failback.stranded_export import progress_record
 from kafka_dr.domain.failback.stranded import Decision
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, Superseded
@@ -24,9 +24,10 @@ from kafka_dr.hooks.brokers.transactional_writer import Outgoing
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import ReplayBegun, StrandedExport, StrandedRecordsFound
 from kafka_dr.steps.failback.reconcile_stranded_records import ReconcileStrandedRecords
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import PROGRESS_TOPIC, Entry, Step
 
 from tests.support.facts import figures_of, tell
+from tests.support.fake_systems import FakeSystems
 from tests.support.replay_process import failed_over, found_stranded, stranded
 
 STEP = Step.RECONCILE_STRANDED_RECORDS
@@ -157,7 +158,7 @@ def make(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
         bench.world = World(bench.clusters["primary"])
         bench.world.client(b"before")
         bench.world.client(b"since")
-        monkeypatch.setattr(replaying, "replay_writer", lambda *_: Writer(bench.world))
+        monkeypatch.setattr(FakeSystems, "replay_writer", lambda *_: Writer(bench.world))
         monkeypatch.setattr(bench, "reader", lambda alias, isolation: Reader(bench.world, isolation))
         procedure = bench.procedure()
         failed_over(procedure, {ORDERS: boundary})
@@ -594,7 +595,9 @@ def test_only_the_decision_that_wrote_binds_the_next_run(make: Any) -> None:
         reconcile(bench)
     second = next_run(bench, "r2", first, first)
     record_fact(second.authority, STEP, ReplayBegun(replaying=first.id))
-    bench.world.add(progress_record(first.id, second.id, {ORDERS: (1_100, Decision.QUARANTINE)}), "committed")
+    bench.world.add(
+        progress_record(PROGRESS_TOPIC, first.id, second.id, {ORDERS: (1_100, Decision.QUARANTINE)}), "committed"
+    )
     third = next_run(bench, "r3", second, first)
     third.request.choices["stranded"] = {".*": "quarantine"}
     assert planned_return(third).decisions == {"orders": "quarantine"}

@@ -155,11 +155,11 @@ def test_brokers_that_have_just_come_back_are_given_a_moment(
     bench.clusters["primary"].away = False
     real, tries = fencing.probe_partitions, []
 
-    def without_leaders(cluster: Any) -> Any:
+    def without_leaders(cluster: Any, topic: str) -> Any:
         tries.append(cluster)
         if len(tries) == 1:
             raise FenceNotProven("Some brokers lead no partition of the probe's topic", "brokers [1]")
-        return real(cluster)
+        return real(cluster, topic)
 
     monkeypatch.setattr(fencing, "probe_partitions", without_leaders)
     if again:
