@@ -11,7 +11,8 @@ from kafka_dr.domain.objectives.verdict import Measured, Verdict, judge_objectiv
 from kafka_dr.domain.plain_text import count_of, format_duration
 
 FORECAST = "forecast"
-_FIGURES = {"rto_seconds": "downtime_seconds", "rpo_seconds": "lost_seconds", "rpo_records": "lost_records"}
+_FIGURES = {"rto_seconds": "downtime_seconds", "rpo_records": "lost_records", "rpo_seconds": "lost_seconds"}
+OBJECTIVES = tuple(_FIGURES)
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,15 @@ def _forecast(facts: DrillFacts) -> Iterator[JudgedObjective]:
 def _of_pass(one: DrillPass, facts: DrillFacts) -> Iterator[JudgedObjective]:
     own = (one.evidence or {}).get("objectives")
     same = (one.source, one.target) == (facts.source, facts.target)
-    achieved = (one.evidence or {}).get("achieved") or {}
     for name, objective in stated_objectives(own or (facts.objectives if same else None)).items():
-        measured, text = _counted(one, name) or _stated(achieved, name)
+        measured, text = measure_pass(one, name)
         verdict = judge_objective(objective, measured)
         yield JudgedObjective(one.name, f"{one.source}->{one.target}", name, objective, verdict, *measured, text)
+
+
+def measure_pass(one: DrillPass, name: str) -> tuple[Measured, str]:
+    """Return the figure of a pass that the objective `name` is about, and the figure in words with its origin."""
+    return _counted(one, name) or _stated((one.evidence or {}).get("achieved") or {}, name)
 
 
 def _counted(one: DrillPass, name: str) -> tuple[Measured, str] | None:

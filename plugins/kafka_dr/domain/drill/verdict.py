@@ -29,8 +29,6 @@ from kafka_dr.domain.plain_text import count_of, first_few, format_moment
 from kafka_dr.domain.readiness.state import Gravity
 
 OBSERVE, CANARY, FULL = "observe", "canary", "full"
-#: Codes of reasons that are no findings of their own: an open finding is listed already, a sign-off is a person's act.
-_NO_FINDING = {"finding_open", "finding_reported", "no_sign_off"}
 
 
 class DrillVerdict(StrEnum):
@@ -223,15 +221,14 @@ def _of_the_drill(facts: DrillFacts) -> Iterator[Reason]:
 
 
 def _of_people(facts: DrillFacts, found: Iterable[Finding], seen: set[str]) -> Iterator[Reason]:
-    """Yield reasons of findings that are still open although this drill did not make them, and of a missing sign-off."""
+    """Yield reasons of open findings that this drill did not make itself, and of a missing sign-off."""
     for finding in found:
         if finding.is_open and finding.id not in seen:
             new = finding.found_in == facts.drill_id
-            code, from_drill = (
-                ("finding_reported", "reported") if new else ("finding_open", "open since an earlier drill")
-            )
+            code = "finding_reported" if new else "finding_open"
+            since = "reported by a person" if new else "open since an earlier drill"
             overdue = f"; was due on {finding.due}" if _is_overdue(finding, facts.closed_at) else ""
-            yield _conditional(code, finding.id, f"{finding.id}, {from_drill}{overdue}: {finding.text}")
+            yield _conditional(code, finding.id, f"{finding.id}, {since}{overdue}: {finding.text}")
     if not facts.sign_offs:
         yield _conditional("no_sign_off", "", "nobody has answered sign_off_drill")
 
@@ -250,12 +247,11 @@ def _listed(items: Sequence[str]) -> str:
 def _findings(facts: DrillFacts, seen: Iterable[Reason]) -> tuple[list[Finding], SignOff]:
     """Return the drill's findings and those that the last drill left open, with what the sign-offs say of them."""
     before = {finding.id: finding for finding in open_before(facts.previous)}
-    new = {
-        reason.id: _finding(reason, facts, before.get(reason.id)) for reason in seen if reason.code not in _NO_FINDING
-    }
-    listed = {**before, **new}
+    listed = {**before, **{reason.id: _finding(reason, facts, before.get(reason.id)) for reason in seen}}
+    reported = reported_findings(read_sign_offs(facts.sign_offs, listed).answers, facts.drill_id)
+    listed = {**{finding.id: finding for finding in reported}, **listed}
     sign_off = read_sign_offs(facts.sign_offs, listed)
-    found = with_answers([*listed.values(), *reported_findings(sign_off.answers, facts.drill_id)], sign_off.answers)
+    found = with_answers(listed.values(), sign_off.answers)
     return found, sign_off
 
 
