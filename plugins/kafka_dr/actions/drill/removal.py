@@ -5,7 +5,6 @@ from __future__ import annotations
 from kafka_dr.actions.drill.cleaning import DrillCleaner, clean_up
 from kafka_dr.actions.drill.untouched import read_production
 from kafka_dr.config.drill_topology import drill_settings
-from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.drill.records import production_differences
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.procedure.authority import record_fact
@@ -28,7 +27,7 @@ def _compare_production(procedure: Run) -> dict[str, object]:
     """Return what was compared of production, what differs, and what could not be compared."""
     prepared = procedure.progress.require(DrillToPrepare)
     try:
-        before = dict(read_json(procedure.artifacts.read(prepared.production)))
+        before = procedure.artifacts.load_json(prepared.production)
         after = read_production(procedure)
     except (SwitchbackError, OSError) as error:
         return {"compared": [], "changed": [], "unknown": [str(error)]}
