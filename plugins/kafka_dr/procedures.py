@@ -217,9 +217,9 @@ _UNDONE = (
 _KIND = Field(
     "kind",
     {"type": ["null", "string"], "enum": [None, "observe", "canary", "full"]},
-    "observe: changes nothing. canary: moves topics, groups and clients of the drill's own, there and back, twice. full:"
-    " announced; people move the real clients there and back. Empty = canary where the topology names Connect workers"
-    " for drills, else observe.",
+    "observe: changes nothing. canary: moves topics, groups and clients of the drill's own, there and back, twice."
+    " full: announced; people move the real clients there and back. Empty = canary where the topology names Connect"
+    " workers for drills, else observe.",
 )
 
 _COMMIT = (Step.TRANSLATE_OFFSETS, Step.REVIEW_TRANSLATION, Step.COMMIT_GROUPS)
@@ -292,10 +292,10 @@ FAILOVER_DRILL = ProcedureDefinition(
         Step.FORECAST,
         Step.ANNOUNCE_DRILL,
         Step.PREPARE_DRILL,
-        Step.PLANNED_PASS,
-        Step.FAILBACK_PASS,
-        Step.UNPLANNED_PASS,
-        Step.RETURN_PASS,
+        Step.RUN_PLANNED_FAILOVER,
+        Step.RUN_FAILBACK,
+        Step.RUN_UNPLANNED_FAILOVER,
+        Step.RUN_SECOND_FAILBACK,
         Step.CLEAN_DRILL,
         Step.SIGN_OFF_DRILL,
     ),
@@ -307,7 +307,8 @@ FAILOVER_DRILL = ProcedureDefinition(
 ABORT_PROCEDURE = ProcedureDefinition("abort_procedure", (Step.ABORT_PROCEDURE,), _ENDS, Step.ABORT_PROCEDURE)
 
 PROCEDURES: Mapping[str, ProcedureDefinition] = {
-    row.dag_id: row for row in (PLANNED_FAILOVER, UNPLANNED_FAILOVER, FAILBACK, RESTORE_GROUP_OFFSETS, FAILOVER_DRILL, ABORT_PROCEDURE)
+    row.dag_id: row
+    for row in (PLANNED_FAILOVER, UNPLANNED_FAILOVER, FAILBACK, RESTORE_GROUP_OFFSETS, FAILOVER_DRILL, ABORT_PROCEDURE)
 }
 _PARAMS_OF_ANY = frozenset[str]().union(*(row.params for row in PROCEDURES.values()))
 

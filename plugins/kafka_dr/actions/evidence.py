@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,17 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 
-def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
+def file_evidence(
+    procedure: Run,
+    epoch: int,
+    complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda evidence: evidence,
+) -> ProcedureClosed:
     """Write a procedure's evidence files, and append the closing entry to the journal and return it.
 
     Args:
         epoch: the lease's epoch; 0 without a lease. If an unplanned failover continues `procedure`, the epoch is that
             of the unplanned failover.
+        complete: returns the evidence with what a kind of procedure adds to it, and with the digest over all.
     """
     closing_at = _closing_at(procedure, epoch)
     earlier_closings = [
@@ -48,7 +53,7 @@ def file_evidence(procedure: Run, epoch: int) -> ProcedureClosed:
         if entry.procedure_id != procedure.id and entry.sequence < closing_at.sequence
     ]
     previous = newest_fact(earlier_closings, ProcedureClosed)
-    evidence = assemble_evidence(procedure, closing_at, previous.digest if previous else None)
+    evidence = complete(assemble_evidence(procedure, closing_at, previous.digest if previous else None))
     write_evidence(procedure.artifacts.folder, evidence)
     closed = ProcedureClosed.from_payload(evidence)
     closed = procedure.signatures.sign_fact(procedure.id, Step.CLOSE_PROCEDURE, closed)

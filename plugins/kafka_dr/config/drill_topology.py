@@ -25,8 +25,8 @@ def drill_settings(topology: Topology, source: str, target: str) -> DrillSetting
         raise BadInput(
             "A canary drill needs Connect workers of its own",
             f"`drill.connect` in the topology names none for: {', '.join(missing)}",
-            "Start the drill with kind observe; or start a Connect worker group for drills beside each cluster, and name"
-            " it and the drill's clients in the topology, as runbooks/failover_drill.md says.",
+            "Start the drill with kind observe; or start a Connect worker group for drills beside each cluster, and"
+            " name it and the drill's clients in the topology, as runbooks/failover_drill.md says.",
         )
     return settings
 
@@ -48,9 +48,7 @@ def drill_topology(topology: Topology, source: str, target: str, names: DrillNam
         alias: topology.cluster(alias).model_copy(update={"probe_connection": settings.clients[alias]})
         for alias in (source, target)
     }
-    flows = tuple(
-        _drill_flow(topology, settings, names, *ends) for ends in ((source, target), (target, source))
-    )
+    flows = tuple(_drill_flow(topology, settings, names, *ends) for ends in ((source, target), (target, source)))
     changed = {
         "clusters": clusters,
         "naming": replace(topology.naming, separator=SEPARATOR, internal_topic_separator=True),

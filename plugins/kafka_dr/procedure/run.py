@@ -146,7 +146,7 @@ class Run:
             raise Refusal(
                 "A procedure takes precedence over this drill",
                 f"{lease.holder} holds the pair of clusters {pair}",
-                "The drill ends, and what it has made is removed once that procedure has ended. Start a new drill then.",
+                "The drill ends, and what it has made is removed after that procedure has ended. Start a new one then.",
             )
 
     @cached_property

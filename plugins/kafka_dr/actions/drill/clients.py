@@ -1,4 +1,4 @@
-"""The clients of a canary drill: they write and read while the passes run, on the cluster that the drill's record names."""
+"""The clients of a canary drill: they write and read during its passes, where the drill's routing record sends them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from kafka_dr.procedure.entries import DrillPrepared, PassEnded
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Outcome, Step
 
-PASSES = (Step.PLANNED_PASS, Step.FAILBACK_PASS, Step.UNPLANNED_PASS, Step.RETURN_PASS)
+PASSES = (Step.RUN_PLANNED_FAILOVER, Step.RUN_FAILBACK, Step.RUN_UNPLANNED_FAILOVER, Step.RUN_SECOND_FAILBACK)
 
 
 def why_not_run(procedure: Run, kind: str, step: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from confluent_kafka import Producer
 
@@ -65,7 +66,7 @@ def write_records(systems: Systems, private: PrivateInstallation, topics: list[s
     producer = Producer(settings | {"acks": "all", "enable.idempotence": True, "linger.ms": 20})
     acknowledged, refused = list[int](), set[str]()
 
-    def delivered(number: int, error: object) -> None:
+    def delivered(number: int, error: object, _: object) -> None:
         acknowledged.append(number) if error is None else refused.add(str(error))
 
     ends_at = time.monotonic() + _WRITE_SECONDS
@@ -77,7 +78,7 @@ def write_records(systems: Systems, private: PrivateInstallation, topics: list[s
                     topics[number % len(topics)],
                     value,
                     key=str(number),
-                    on_delivery=lambda error, _, number=number: delivered(number, error),
+                    on_delivery=partial(delivered, number),
                 )
                 break
             except BufferError:
@@ -87,8 +88,8 @@ def write_records(systems: Systems, private: PrivateInstallation, topics: list[s
         raise NotReady(
             f"The drill's client could not write its records to {private.source}",
             f"{len(acknowledged)} of {count} acknowledged; errors: {', '.join(sorted(refused)) or 'none'}",
-            f"Give the principal of the Airflow connection {connection} the rights that runbooks/failover_drill.md lists,"
-            " on both clusters; then clear prepare_drill.",
+            f"Give the principal of the Airflow connection {connection} the rights that runbooks/failover_drill.md"
+            " lists, on both clusters; then clear prepare_drill.",
         )
     return acknowledged
 

@@ -1,4 +1,4 @@
-"""What refuses a drill before anything is made: another environment, or production's connectors that would take it up."""
+"""What refuses a drill before anything is made, such as production's connectors that would take up its topics."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.kafka_model.acl import Authorizer
@@ -32,16 +31,12 @@ def read_production(procedure: Run) -> State:
         state[f"connectors in {worker}"] = {
             name: digest_of_text(json.dumps(dict(found.config), sort_keys=True)) for name, found in connectors.items()
         }
-        state[f"tasks in {worker}"] = {name: text for found in connectors.values() for name, text in found.tasks.items()}
+        state[f"tasks in {worker}"] = {
+            name: text for found in connectors.values() for name, text in found.tasks.items()
+        }
     return state
 
 
 def production_workers(procedure: Run) -> list[str]:
     """Return the connections of all Connect workers that production's flows name."""
     return list(dict.fromkeys(worker for flow in procedure.topology.flows for worker in flow.workers))
-
-
-def without_own_topics(state: State, own: Iterable[str]) -> State:
-    """Return the state without topics that Switchback itself keeps."""
-    left_out = set(own)
-    return {kind: {name: text for name, text in things.items() if name not in left_out} for kind, things in state.items()}

@@ -1,15 +1,39 @@
-"""A drill's records: each has a number, by which it is looked for on the other cluster."""
+"""A drill's records: each has a number, by which the drill counts for itself what became of the record."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka_dr.domain.drill.facts import Integrity
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
 #: What one record takes in a log, in bytes, with its overhead.
 RECORD_BYTES = 250
 _PADDING = "." * 120
+
+
+class NumberedRecord(NamedTuple):
+    """One record of a drill in a log.
+
+    Attributes:
+        timestamp: milliseconds since 1970.
+    """
+
+    partition: TopicPartition
+    offset: int
+    number: int
+    timestamp: int
+
+
+class PassLogs(NamedTuple):
+    """All records of a drill on both clusters, as read after a pass; `written`: numbers acknowledged before that."""
+
+    written: frozenset[int]
+    source: Sequence[NumberedRecord]
+    target: Sequence[NumberedRecord]
 
 
 def record_value(drill: str, number: int) -> bytes:
@@ -26,44 +50,75 @@ def record_number(value: bytes | None) -> int | None:
     return number if isinstance(number, int) else None
 
 
-@dataclass(frozen=True)
-class RecordCount:
-    """What became of a drill's records.
+def count_pass(
+    logs: PassLogs, positions: Iterable[Mapping[str, Any]], loss: Sequence[Mapping[str, Any]], left_at: float | None
+) -> Integrity:
+    """Return what a pass did to records and positions, counted by the records' numbers.
 
-    Attributes:
-        written: acknowledged by a cluster, before the reading began.
-        present: of these, on the cluster where clients are.
-        missing: of these, not there.
-        repeated: there more than once.
-        examples: the first missing numbers.
+    Args:
+        positions: rows of the pass's file of positions: group, topic, partition, position, target_topic,
+            target_position.
+        loss: rows of the pass's evidence: topic, partition, from_offset, possible_to.
+        left_at: when clients left the source, in seconds since 1970; None if unknown.
     """
+    counts = Counter(record.number for record in logs.target)
+    missing = logs.written - counts.keys()
+    lost = [record for record in logs.source if record.number in missing]
+    listed = {record.number for record in lost if _is_listed(record, loss)}
+    places = [place for row in positions if (place := _place(row, logs)) is not None]
+    times = [record.timestamp / 1000 for record in lost]
+    return Integrity(
+        written=len(logs.written),
+        mirrored=len(logs.written) - len(missing),
+        lost_listed=len(listed),
+        lost_unlisted=len(missing) - len(listed),
+        lost_seconds=None if times and left_at is None else max([0.0, *((left_at or 0.0) - at for at in times)]),
+        repeated=sum(1 for count in counts.values() if count > 1),
+        reread_most=max((place.reread for place in places), default=0),
+        positions_exact=sum(1 for place in places if not place.ahead and not place.reread),
+        positions_bound=sum(1 for place in places if not place.ahead and place.reread),
+        positions_ahead=sum(1 for place in places if place.ahead),
+    )
 
-    written: int
-    present: int
-    missing: int
-    repeated: int
-    examples: tuple[int, ...] = ()
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the counts as plain data."""
-        return asdict(self)
+class _Place(NamedTuple):
+    ahead: bool
+    reread: int
 
 
-def compare_numbers(written: Iterable[int], read: Iterable[int | None]) -> RecordCount:
-    """Compare the numbers of acknowledged records with those that were read; other records do not count."""
-    wanted, counts = set(written), Counter(number for number in read if number is not None)
-    missing = sorted(wanted - counts.keys())
-    repeated = sum(1 for count in counts.values() if count > 1)
-    return RecordCount(len(wanted), len(wanted) - len(missing), len(missing), repeated, tuple(missing[:20]))
+def _place(row: Mapping[str, Any], logs: PassLogs) -> _Place | None:
+    """Return whether a target position is ahead of an unread record, and how many records are read again there.
+
+    None for a position that was not committed.
+    """
+    if row["target_position"] is None or row["target_topic"] is None:
+        return None
+    source = TopicPartition(row["topic"], int(row["partition"]))
+    target = TopicPartition(row["target_topic"], int(row["partition"]))
+    unread = {r.number for r in logs.source if r.partition == source and r.offset >= row["position"]}
+    read = {r.number for r in logs.source if r.partition == source and r.offset < row["position"]}
+    last = {record.number: record.offset for record in logs.target if record.partition == target}
+    again = {r.number for r in logs.target if r.partition == target and r.offset >= row["target_position"]}
+    ahead = any(last[number] < row["target_position"] for number in unread if number in last)
+    return _Place(ahead, len(again & read))
 
 
-def production_differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> list[str]:
+def _is_listed(record: NumberedRecord, loss: Sequence[Mapping[str, Any]]) -> bool:
+    return any(
+        (row["topic"], row["partition"]) == tuple(record.partition)
+        and row["from_offset"] <= record.offset
+        and (row["possible_to"] is None or record.offset < row["possible_to"])
+        for row in loss
+    )
+
+
+def production_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return in sentences what of production differs before and after a drill.
 
     Args:
         before, after: kind of thing -> its name -> its state, of production alone.
     """
-    found = []
+    found: list[str] = []
     for kind in sorted({*before, *after}):
         then, now = before.get(kind, {}), after.get(kind, {})
         found += [f"{kind}: {name} is gone" for name in sorted(then.keys() - now.keys())]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from kafka_dr.domain.drill.names import DRILL, DrillNames, internal_topics, mirrored_topics, short_id
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.mirror_maker.naming import Naming, topic_problem
 from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.domain.plain_text import first_few
@@ -25,8 +26,8 @@ class DrillScope:
         drill_id: the id of the drill's procedure.
         own: names of Switchback's own topics, connector and transactional ids in this drill; they belong to the scope.
         topics, groups, connectors, transactional_ids: further names.
-        principals: whose ACL entries the drill sees besides those on its own names: its clients, and those that no fence
-            refuses. It neither judges nor changes the rights of others.
+        principals: whose ACL entries the drill sees besides those on its own names: its clients, and those that no
+            fence refuses. The drill neither judges nor changes the rights of others.
         routing_folder: absolute path of the folder with the drill's routing record; "" if the drill has none.
     """
 

@@ -58,7 +58,7 @@ class DrillConnectors:
         """Create a connector, RUNNING or STOPPED; an existing one is left as it is."""
         state = "RUNNING" if runs else "STOPPED"
         body = {"name": name, "config": dict(config), "initial_state": state}
-        self._send("POST", "/connectors", body, timeout, fine=lambda answer: name in self._names(timeout))
+        self._send("POST", "/connectors", body, timeout, exists=lambda: name in self._names(timeout))
 
     def change(self, name: str, change: Change, timeout: float = 60.0) -> None:
         """Give a connector the configuration that `change` makes of its present one."""
@@ -83,12 +83,12 @@ class DrillConnectors:
         body: Any,
         timeout: float,
         fine_statuses: set[int] | None = None,
-        fine: Callable[[HttpAnswer], bool] = lambda _: False,
+        exists: Callable[[], bool] = lambda: False,
     ) -> HttpAnswer:
         """Send a request, again while Connect rebalances; errors do not repeat the answer, which may show settings."""
         ends_at = time.monotonic() + timeout
         while not (answer := self._endpoint.attempt(method, path, body, max(1.0, ends_at - time.monotonic()))).ok:
-            if answer.status in (fine_statuses or set()) or (answer.status == 409 and fine(answer)):
+            if answer.status in (fine_statuses or set()) or (answer.status == 409 and exists()):
                 return answer
             if (answer.status not in (0, 409) and answer.status < 500) or time.monotonic() >= ends_at:
                 seen = f"HTTP {answer.status}" if answer.status else answer.text

@@ -34,7 +34,21 @@ class DrillJudged(Note, steps=(Step.CLOSE_PROCEDURE,)):
     findings_open: Sequence[str] = ()
 
 
-_PASSES = (Step.PLANNED_PASS, Step.FAILBACK_PASS, Step.UNPLANNED_PASS, Step.RETURN_PASS)
+class DrillObserved(Note, steps=(Step.CHECK_READINESS,)):
+    """What was in place when a drill began.
+
+    Attributes:
+        fingerprint: `Fingerprint.as_dict()`.
+        size: topics, groups (names), partitions, records of the flow.
+        outlook: what a failover now would cost; None if unknown.
+    """
+
+    fingerprint: Figures
+    size: Figures
+    outlook: Figures | None
+
+
+_PASSES = (Step.RUN_PLANNED_FAILOVER, Step.RUN_FAILBACK, Step.RUN_UNPLANNED_FAILOVER, Step.RUN_SECOND_FAILBACK)
 
 
 class DrillToPrepare(Intent, steps=(Step.PREPARE_DRILL,)):

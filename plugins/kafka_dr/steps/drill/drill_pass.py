@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from airflow.sdk import DagRunState
@@ -67,12 +68,10 @@ class DrillPass(ProcedureStep):
 
     def _trigger(self, procedure: Run, private: PrivateInstallation, identity: Identity, context: Any) -> None:
         """Write the intent, and hand the run to Airflow, which wakes this task when the run has ended."""
-        record_fact(
-            procedure.authority, self.task_id, PassToBegin(dag_id=identity.dag_id, run_id=identity.run_id)
-        )
+        record_fact(procedure.authority, self.task_id, PassToBegin(dag_id=identity.dag_id, run_id=identity.run_id))
         if self.procedure_dag == "unplanned_failover":
             begin_cut(private, procedure)
-        ends = (private.target, private.source) if self.back else (private.source, private.target)
+        ends = self._ends(private)
         conf = {
             "source": ends[0],
             "target": ends[1],
@@ -106,7 +105,7 @@ class DrillPass(ProcedureStep):
             trigger=DagStateTrigger(
                 dag_id=identity.dag_id,
                 run_ids=[identity.run_id],
-                states=[DagRunState.SUCCESS, DagRunState.FAILED],
+                states=["success", "failed"],  # type: ignore[list-item]
                 poll_interval=_POLL_SECONDS,
             ),
             method_name="execute_complete",
@@ -117,9 +116,8 @@ class DrillPass(ProcedureStep):
         if self.procedure_dag == "unplanned_failover":
             end_cut(private, procedure)
         path, evidence = pass_evidence(private, identity.procedure_id)
-        where = private.source if self.back else private.target
         systems = private.connections(procedure.systems.connections).systems(procedure.request, private.topology)
-        counted = count_records(systems, private, where)
+        counted = count_records(systems, private, evidence, self._ends(private)) if evidence else None
         return PassEnded(
             ran=True,
             pass_outcome=evidence.get("outcome"),
@@ -127,5 +125,9 @@ class DrillPass(ProcedureStep):
             pass_procedure=identity.procedure_id,
             evidence=path,
             evidence_digest=evidence.get("digest"),
-            integrity=counted.as_dict(),
+            integrity=asdict(counted) if counted else None,
         )
+
+    def _ends(self, private: PrivateInstallation) -> tuple[str, str]:
+        """Return source and target of the pass."""
+        return (private.target, private.source) if self.back else (private.source, private.target)

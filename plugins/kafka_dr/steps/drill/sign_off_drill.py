@@ -37,8 +37,8 @@ class SignOffDrill(AfterPasses, ProcedureGate):
     """
 
     def __init__(self, **settings: Any) -> None:
-        schema = {"type": ["null", "string"], "maxLength": 10_000}
-        form = {name: Param("", **schema, description=_ASKED[name]) for name in TEXTS}
+        schema: dict[str, Any] = {"type": ["null", "string"], "maxLength": 10_000}
+        form = {name: Param("", description=_ASKED[name], **schema) for name in TEXTS}
         super().__init__(params=form, **settings)
 
     def execute(self, context: Any) -> Any:

@@ -13,6 +13,7 @@ from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.notes import list_notes
+from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.readiness import find_blockers
 from kafka_dr.errors import NotReady
 from kafka_dr.procedure.authority import record_fact
@@ -39,6 +40,7 @@ class CheckReadiness(ProcedureStep):
         with run_concurrently() as start:
             canary = start(copy_canary, procedure, self.task_id) if self.writes else None
             observation = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
+        self.keep(procedure, observation)
         blockers = find_blockers(observation)
         if blockers:
             record_fact(procedure.authority, self.task_id, ReadinessBlocked(blockers=[b.as_dict() for b in blockers]))
@@ -64,3 +66,6 @@ class CheckReadiness(ProcedureStep):
             topic_ids={t: observation.source.topics[t].topic_id for t in observation.scope},
             **kept_for_forecast(procedure, observation.positions, read_at),
         )
+
+    def keep(self, procedure: Run, observation: Observation) -> None:
+        """Do what a subclass does with the observation before it is judged; here nothing."""
