@@ -11,7 +11,7 @@ from typing import Any
 
 from lab.environment.jvm import temporary_folder
 from lab.environment.spark_cluster import SPARK, master_url
-from lab.environment.state import ALIASES, DATABASE_HOST, LOOPBACK, ROLES, Lab, write_private
+from lab.environment.state import ALIASES, DATABASE_HOST, DRILL_CLIENT, LOOPBACK, ROLES, Lab, write_private
 from lab.install.jars import LAB, PROJECT
 from lab.install.spark_warm_up import spark_environment
 
@@ -60,17 +60,22 @@ def write_environment(lab: Lab) -> None:
 
 def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
     """Return every connection that the topology names, by connection id, as Airflow's JSON with its secrets."""
+    record = lab.load()
+    principals = {"": "orchestrator", "_probe": "probe"} | (
+        {"_drill": DRILL_CLIENT} if record.has_drill_workers else {}
+    )
     kafka = {
         f"kafka_{alias}{suffix}": {"conn_type": "kafka", "extra": lab.client_properties(alias, principal)}
         for alias in ALIASES
-        for suffix, principal in (("", "orchestrator"), ("_probe", "probe"))
+        for suffix, principal in principals.items()
     }
-    record = lab.load()
     web = {
         f"connect_{alias}": {"conn_type": "http", "host": lab.connect_url(alias)} | _tls(lab)
         for alias in ALIASES
         if not record.runs_dedicated(alias)
     }
+    for alias in ALIASES if record.has_drill_workers else ():
+        web[f"connect_drill_{alias}"] = {"conn_type": "http", "host": lab.drill_connect_url(alias)} | _tls(lab)
     web |= {"client_routing": {"conn_type": "http", "host": lab.drain_url}} if record.published else {}
     web |= {"stop_mirror_maker": {"conn_type": "http", "host": lab.stop_hook_url}} if record.dedicated else {}
     spark_login = {"password": record.passwords[SPARK]} if record.spark_workers else {}
