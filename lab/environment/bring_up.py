@@ -16,7 +16,7 @@ from lab.environment import acls
 from lab.environment.airflow_services import components_live, run_warm_up, start_airflow, wait_for_airflow
 from lab.environment.airflow_settings import write_environment
 from lab.environment.brokers import admin_client, start_broker
-from lab.environment.connect import ConnectWorker, create_flow, flow_is_stopped, flow_worker, serve_worker
+from lab.environment.connect import WorkerProcess, create_flow, flow_is_stopped, flow_worker, serve_worker
 from lab.environment.dedicated_mirror_maker import start_dedicated
 from lab.environment.drills.markers import mark_environment
 from lab.environment.drills.worker import drill_worker
@@ -236,6 +236,13 @@ def _cluster_id() -> str:
 
 def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
     _in_parallel([partial(_start_site, lab, alias, progress) for alias in ALIASES])
+    # Not with the other workers: these are ready sooner while nothing else starts, and replication is mostly waiting.
+    drill_workers = [drill_worker(lab, alias) for alias in ALIASES if lab.load().has_drill_workers]
+    starts = [partial(_start_worker, lab, worker, progress) for worker in drill_workers]
+    _in_parallel([partial(_start_replication, lab, progress), *starts])
+
+
+def _start_replication(lab: Lab, progress: ProgressLines) -> None:
     for alias in ALIASES:
         lab.once(f"flow-{alias}", partial(_start_flow, lab, alias))
     progress.say("MirrorMaker 2: primary->standby runs, standby->primary is STOPPED")
@@ -267,12 +274,10 @@ def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
     if record.runs_dedicated(alias):
         return
     workers = [flow_worker(lab, alias, number) for number in (WORKERS if record.is_production else WORKERS[:1])]
-    if record.has_drill_workers:
-        workers.append(drill_worker(lab, alias))
     _in_parallel([partial(_start_worker, lab, worker, progress) for worker in workers])
 
 
-def _start_worker(lab: Lab, worker: ConnectWorker, progress: ProgressLines) -> None:
+def _start_worker(lab: Lab, worker: WorkerProcess, progress: ProgressLines) -> None:
     serve_worker(lab, worker)
     progress.say(f"Connect worker {worker.name} answers on {worker.url}")
 

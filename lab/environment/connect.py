@@ -35,7 +35,7 @@ _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 @dataclass(frozen=True)
-class ConnectWorker:
+class WorkerProcess:
     """One Connect worker of the lab.
 
     Args:
@@ -64,7 +64,7 @@ def connector_name(source: str, target: str, kind: str) -> str:
     return f"{source}-to-{target}-{kind}"
 
 
-def flow_worker(lab: Lab, alias: str, number: int = 1) -> ConnectWorker:
+def flow_worker(lab: Lab, alias: str, number: int = 1) -> WorkerProcess:
     """Return the Connect worker in which the flow to a cluster runs.
 
     Args:
@@ -74,7 +74,7 @@ def flow_worker(lab: Lab, alias: str, number: int = 1) -> ConnectWorker:
     """
     heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "384m" if lab.load().is_production else "512m")
     name, url = f"connect-{member_name(alias, number)}", lab.connect_urls(alias)[number - 1]
-    return ConnectWorker(alias, name, group=f"__connect_{alias}", url=url, heap=heap)
+    return WorkerProcess(alias, name, group=f"__connect_{alias}", url=url, heap=heap)
 
 
 def start_worker(lab: Lab, alias: str, number: int = 1) -> bool:
@@ -82,7 +82,7 @@ def start_worker(lab: Lab, alias: str, number: int = 1) -> bool:
     return serve_worker(lab, flow_worker(lab, alias, number))
 
 
-def serve_worker(lab: Lab, worker: ConnectWorker) -> bool:
+def serve_worker(lab: Lab, worker: WorkerProcess) -> bool:
     """Start a Connect worker unless it runs, and wait for its REST API; return True if it did not run."""
     if started := lab.processes.pid(worker.name) is None:
         write_worker_settings(lab, worker)
@@ -96,13 +96,13 @@ def serve_worker(lab: Lab, worker: ConnectWorker) -> bool:
     return started
 
 
-def write_worker_settings(lab: Lab, worker: ConnectWorker) -> None:
+def write_worker_settings(lab: Lab, worker: WorkerProcess) -> None:
     """Write the properties file of a Connect worker, and the file with MirrorMaker 2's login."""
     write_login(lab)
     write_private(_properties_path(lab, worker), properties_text(worker_properties(lab, worker)))
 
 
-def worker_command(lab: Lab, worker: ConnectWorker) -> list[str]:
+def worker_command(lab: Lab, worker: WorkerProcess) -> list[str]:
     """Write the Java argument file of a Connect worker; return the command that runs the worker."""
     main, version = "org.apache.kafka.connect.cli.ConnectDistributed", lab.load().connect_of(worker.alias)
     return java_command(lab, worker.name, worker.heap, main, str(_properties_path(lab, worker)), version=version)
@@ -274,7 +274,7 @@ def cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
     }
 
 
-def worker_properties(lab: Lab, worker: ConnectWorker) -> dict[str, object]:
+def worker_properties(lab: Lab, worker: WorkerProcess) -> dict[str, object]:
     """Return the content of a Connect worker's properties file."""
     alias, group = worker.alias, worker.group
     return {
@@ -320,5 +320,5 @@ def _secrets_path(lab: Lab) -> Path:
     return lab.home / "arguments" / "mirror-maker" / "login.properties"
 
 
-def _properties_path(lab: Lab, worker: ConnectWorker) -> Path:
+def _properties_path(lab: Lab, worker: WorkerProcess) -> Path:
     return lab.home / "arguments" / f"{worker.name}.properties"

@@ -112,9 +112,10 @@ class LabRecord:
 
     @property
     def has_drill_workers(self) -> bool:
-        """Whether each cluster has a Connect worker for drills, which need one that spares heartbeats on both sides.
+        """Whether a Connect worker for drills runs beside each cluster.
 
-        A lab in containers, in dedicated mode, or started by an earlier version of the lab has none.
+        A drill needs both, and both must have a version that can leave heartbeats out. A lab in containers, in
+        dedicated mode, or created by an earlier version of `up` has none.
         """
         ready = all(RELEASES[self.connect_of(alias)].spares_heartbeats for alias in ALIASES)
         return ready and not self.dedicated and all(drill_port(alias) in self.ports for alias in ALIASES)

@@ -113,6 +113,7 @@ def test_every_connection_of_the_topology_exists(lab: Lab) -> None:
     }
     named |= {flow.get("connect") or flow["stop_hook"] for flow in topology["flows"]}
     named |= {topology[part]["connection"] for part in ("drain", "journal", "airflow_api", "spark")}
+    named |= {name for part in ("connect", "clients") for name in topology["drill"].get(part, {}).values()}
     assert named == set(airflow_connections(lab))
 
 

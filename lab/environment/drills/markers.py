@@ -1,4 +1,4 @@
-"""The topic on each cluster that names the cluster's environment, so that no drill runs on another one's clusters."""
+"""The topic on each cluster that names its environment: a drill runs only on clusters of its own environment."""
 
 from __future__ import annotations
 

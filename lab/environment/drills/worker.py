@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lab.environment.connect import ConnectWorker
+from lab.environment.connect import WorkerProcess
 from lab.environment.state import Lab
 
 #: A drill's records are few and small.
 HEAP = "256m"
 
 
-def drill_worker(lab: Lab, alias: str) -> ConnectWorker:
+def drill_worker(lab: Lab, alias: str) -> WorkerProcess:
     """Return the Connect worker for drills beside a cluster, the only one of its group."""
     group = f"__connect_switchback-drill_{alias}"
-    return ConnectWorker(alias, f"drill-{alias}", group=group, url=lab.drill_connect_url(alias), heap=HEAP)
+    return WorkerProcess(alias, f"drill-{alias}", group=group, url=lab.drill_connect_url(alias), heap=HEAP)
