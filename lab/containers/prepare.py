@@ -18,9 +18,9 @@ from lab.containers.stack import DATABASES, HOSTS, PORTS, ROOT, SPARK_WORKERS, p
 from lab.environment.airflow_settings import write_environment, write_passwords
 from lab.environment.bring_up import ISOLATIONS, POLICIES, make_record
 from lab.environment.brokers import broker_command, format_command, write_broker_settings
-from lab.environment.connect import worker_command, write_worker_settings
+from lab.environment.connect import flow_worker, worker_command, write_worker_settings
 from lab.environment.spark_cluster import SPARK, write_spark_settings
-from lab.environment.state import ALIASES, Lab, private_folder, write_private
+from lab.environment.state import ALIASES, PRINCIPALS, Lab, private_folder, write_private
 from lab.environment.topology_file import write_topology
 from lab.errors import LabError
 
@@ -39,8 +39,9 @@ def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
     _open(lab, settings)
     for alias in ALIASES:
         write_broker_settings(lab, alias)
-        write_worker_settings(lab, alias)
-        for write_arguments in (broker_command, format_command, worker_command):
+        write_worker_settings(lab, flow_worker(lab, alias))
+        worker_command(lab, flow_worker(lab, alias))
+        for write_arguments in (broker_command, format_command):
             write_arguments(lab, alias)
     write_topology(lab)
     for folder in (lab.airflow_home, lab.logs):
@@ -72,8 +73,9 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
             f" ISOLATION={record.isolation}, or remove the volumes, which deletes all records of both clusters, with:"
             " docker compose down -v"
         )
-    # Volumes of an earlier version hold no such secret.
-    record.passwords.setdefault(SPARK, secrets.token_hex(16))
+    # Volumes of an earlier version lack some secrets.
+    for user in (SPARK, *PRINCIPALS):
+        record.passwords.setdefault(user, secrets.token_hex(16))
     record.airflow, record.published = True, published_ports(settings)
     lab.save(record)
 

@@ -13,6 +13,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from lab.environment.state import ALIASES, DRILL_CLIENT
+
 REQUEST_SECONDS = 30.0
 CLUSTER_NAME = "kafka-cluster"
 _LITERAL, _PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
@@ -50,6 +52,20 @@ def client_rights() -> Iterator[AclBinding]:
     for operation in ("WRITE", "DESCRIBE"):
         yield _binding("probe", _TOPIC, "__switchback_probe", _LITERAL, operation)
     yield _binding("probe", _CLUSTER, CLUSTER_NAME, _LITERAL, "IDEMPOTENT_WRITE")
+    yield from _drill_rights()
+
+
+def _drill_rights() -> Iterator[AclBinding]:
+    """Yield the ACL entries of drills' clients: the names of a drill's topics and groups have these prefixes.
+
+    MirrorMaker 2's prefix of a drill's mirrored topics under default naming ends with the drill's own separator.
+    """
+    for prefix in ("switchback-drill.", *(f"{alias}.switchback-drill." for alias in ALIASES)):
+        for operation in ("READ", "WRITE", "DESCRIBE"):
+            yield _binding(DRILL_CLIENT, _TOPIC, prefix, _PREFIXED, operation)
+    for resource, operations in ((_GROUP, ("READ", "DESCRIBE")), (_TRANSACTION, ("WRITE", "DESCRIBE"))):
+        for operation in operations:
+            yield _binding(DRILL_CLIENT, resource, "__switchback-drill.", _PREFIXED, operation)
 
 
 def standing_fence(alias: str, policy: str) -> list[AclBinding]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from lab.environment.jvm import temporary_folder
 from lab.environment.spark_cluster import SPARK, master_url
-from lab.environment.state import ALIASES, DATABASE_HOST, LOOPBACK, ROLES, Lab, write_private
+from lab.environment.state import ALIASES, DATABASE_HOST, DRILL_CLIENT, LOOPBACK, ROLES, Lab, write_private
 from lab.install.jars import LAB, PROJECT
 from lab.install.spark_warm_up import spark_environment
 
@@ -60,17 +60,15 @@ def write_environment(lab: Lab) -> None:
 
 def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
     """Return every connection that the topology names, by connection id, as Airflow's JSON with its secrets."""
+    record = lab.load()
+    drill = {"_drill": DRILL_CLIENT} if record.has_drill_workers else {}
+    principals = {"": "orchestrator", "_probe": "probe", **drill}
     kafka = {
         f"kafka_{alias}{suffix}": {"conn_type": "kafka", "extra": lab.client_properties(alias, principal)}
         for alias in ALIASES
-        for suffix, principal in (("", "orchestrator"), ("_probe", "probe"))
+        for suffix, principal in principals.items()
     }
-    record = lab.load()
-    web = {
-        f"connect_{alias}": {"conn_type": "http", "host": lab.connect_url(alias)} | _tls(lab)
-        for alias in ALIASES
-        if not record.runs_dedicated(alias)
-    }
+    web = {name: {"conn_type": "http", "host": url} | _tls(lab) for name, url in _workers(lab).items()}
     web |= {"client_routing": {"conn_type": "http", "host": lab.drain_url}} if record.published else {}
     web |= {"stop_mirror_maker": {"conn_type": "http", "host": lab.stop_hook_url}} if record.dedicated else {}
     spark_login = {"password": record.passwords[SPARK]} if record.spark_workers else {}
@@ -81,6 +79,14 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
         "kafka_dr_journal": {"conn_type": "generic", "extra": {"url": record.database_url("journal", lab.journal)}},
         "spark_default": {"conn_type": "spark", "host": master_url(lab), **spark_login},
     }  # fmt: skip
+
+
+def _workers(lab: Lab) -> dict[str, str]:
+    """Return the URLs of the lab's Connect workers, by connection id; of several in a group the first one's."""
+    record = lab.load()
+    flows = {f"connect_{alias}": lab.connect_url(alias) for alias in ALIASES if not record.runs_dedicated(alias)}
+    drills = {f"connect_drill_{alias}": lab.drill_connect_url(alias) for alias in ALIASES if record.has_drill_workers}
+    return flows | drills
 
 
 def _tls(lab: Lab) -> dict[str, Any]:

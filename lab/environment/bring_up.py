@@ -16,8 +16,10 @@ from lab.environment import acls
 from lab.environment.airflow_services import components_live, run_warm_up, start_airflow, wait_for_airflow
 from lab.environment.airflow_settings import write_environment
 from lab.environment.brokers import admin_client, start_broker
-from lab.environment.connect import create_flow, flow_is_stopped, start_worker
+from lab.environment.connect import WorkerProcess, create_flow, flow_is_stopped, flow_worker, serve_worker
 from lab.environment.dedicated_mirror_maker import start_dedicated
+from lab.environment.drills.markers import mark_environment
+from lab.environment.drills.worker import drill_worker
 from lab.environment.locks import exclusive_lock
 from lab.environment.ports import free_ports
 from lab.environment.production.nodes import rights_by_certificate, start_nodes
@@ -37,7 +39,7 @@ from lab.environment.production.transport import create_certificates
 from lab.environment.progress import ProgressLines
 from lab.environment.replication_check import prove_replication
 from lab.environment.spark_cluster import SPARK, start_spark
-from lab.environment.state import ALIASES, LOOPBACK, PRINCIPALS, ROLES, Lab, LabRecord, private_folder
+from lab.environment.state import ALIASES, LOOPBACK, PRINCIPALS, ROLES, Lab, LabRecord, drill_port, private_folder
 from lab.environment.topology_file import write_routing, write_topology
 from lab.environment.versions.choices import choose_versions, keep_versions
 from lab.environment.versions.version_jars import fetch_versions
@@ -46,6 +48,7 @@ from lab.errors import LabError
 POLICIES = ("identity", "default")
 ISOLATIONS = ("read_uncommitted", "read_committed")
 PORTS = [*ALIASES, *(f"{kind}_{alias}" for kind in ("controller", "connect") for alias in ALIASES)]
+PORTS += map(drill_port, ALIASES)
 PORTS += ["airflow", "airflow_worker_log", "airflow_trigger_log", "drain", "spark_master", "spark_page", "stop_hook"]
 _OWN_NAMES = ("topology.yaml", "routing.json", "airflow.env", "journal.db", "lab")
 
@@ -233,6 +236,13 @@ def _cluster_id() -> str:
 
 def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
     _in_parallel([partial(_start_site, lab, alias, progress) for alias in ALIASES])
+    # Not with the other workers: these are ready sooner while nothing else starts, and replication is mostly waiting.
+    drill_workers = [drill_worker(lab, alias) for alias in ALIASES if lab.load().has_drill_workers]
+    starts = [partial(_start_worker, lab, worker, progress) for worker in drill_workers]
+    _in_parallel([partial(_start_replication, lab, progress), *starts])
+
+
+def _start_replication(lab: Lab, progress: ProgressLines) -> None:
     for alias in ALIASES:
         lab.once(f"flow-{alias}", partial(_start_flow, lab, alias))
     progress.say("MirrorMaker 2: primary->standby runs, standby->primary is STOPPED")
@@ -252,25 +262,24 @@ def _start_flow(lab: Lab, worker: str) -> None:
 
 
 def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
-    """Start a cluster's broker and, unless in dedicated mode, its Connect worker; in a new lab, create ACL entries."""
+    """Start a cluster's broker and its Connect workers; create what the cluster lacks of ACL entries and marker."""
     if lab.load().is_production:
         start_nodes(lab, alias)
     else:
         start_broker(lab, alias)
     grant_rights(lab, alias)
+    mark_environment(lab, alias)
     progress.say(f"broker {alias} answers on {lab.bootstrap_servers(alias)}")
-    if lab.load().is_production:
-        _in_parallel([partial(_start_worker, lab, alias, number) for number in WORKERS])
-        progress.say(f"Connect workers {alias} answer on {', '.join(lab.connect_urls(alias))}")
+    record = lab.load()
+    if record.runs_dedicated(alias):
         return
-    if lab.load().runs_dedicated(alias):
-        return
-    start_worker(lab, alias)
-    progress.say(f"Connect worker {alias} answers on {lab.connect_url(alias)}")
+    workers = [flow_worker(lab, alias, number) for number in (WORKERS if record.is_production else WORKERS[:1])]
+    _in_parallel([partial(_start_worker, lab, worker, progress) for worker in workers])
 
 
-def _start_worker(lab: Lab, alias: str, number: int) -> None:
-    start_worker(lab, alias, number)
+def _start_worker(lab: Lab, worker: WorkerProcess, progress: ProgressLines) -> None:
+    serve_worker(lab, worker)
+    progress.say(f"Connect worker {worker.name} answers on {worker.url}")
 
 
 def grant_rights(lab: Lab, alias: str) -> None:

@@ -1,12 +1,14 @@
-"""Start the two Connect workers, one beside each cluster, and create the three MirrorMaker 2 connectors of each."""
+"""Start the Connect workers beside each cluster, and create the three MirrorMaker 2 connectors of each flow."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 
@@ -32,6 +34,25 @@ FLOWS = {"standby": ("primary", "standby"), "primary": ("standby", "primary")}
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
+@dataclass(frozen=True)
+class WorkerProcess:
+    """One Connect worker of the lab.
+
+    Args:
+        alias: the cluster beside which the worker runs, and in which it keeps its topics.
+        name: name of its process, also of its files and of its certificate.
+        group: id of its group, also the beginning of the names of its topics.
+        url: URL of its REST API.
+        heap: value of Java's option -Xmx.
+    """
+
+    alias: str
+    name: str
+    group: str
+    url: str
+    heap: str
+
+
 def connector_name(source: str, target: str, kind: str) -> str:
     """Return the name of a connector of the flow `source`->`target`.
 
@@ -43,39 +64,48 @@ def connector_name(source: str, target: str, kind: str) -> str:
     return f"{source}-to-{target}-{kind}"
 
 
-def start_worker(lab: Lab, alias: str, number: int = 1) -> bool:
-    """Start a cluster's Connect worker unless it runs, and wait for its REST API; return True if it did not run.
+def flow_worker(lab: Lab, alias: str, number: int = 1) -> WorkerProcess:
+    """Return the Connect worker in which the flow to a cluster runs.
 
     Args:
         lab: the lab.
         alias: the cluster's alias.
         number: which of the cluster's workers; only the profile `production` has a second one.
     """
-    name = f"connect-{member_name(alias, number)}"
-    if started := lab.processes.pid(name) is None:
-        write_worker_settings(lab, alias, number)
-        lab.processes.start(name, worker_command(lab, alias, number), dict(os.environ), lab.home)
+    heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "384m" if lab.load().is_production else "512m")
+    name, url = f"connect-{member_name(alias, number)}", lab.connect_urls(alias)[number - 1]
+    return WorkerProcess(alias, name, group=f"__connect_{alias}", url=url, heap=heap)
+
+
+def start_worker(lab: Lab, alias: str, number: int = 1) -> bool:
+    """Start the Connect worker of the flow to a cluster, as `serve_worker` does; arguments as of `flow_worker`."""
+    return serve_worker(lab, flow_worker(lab, alias, number))
+
+
+def serve_worker(lab: Lab, worker: WorkerProcess) -> bool:
+    """Start a Connect worker unless it runs, and wait for its REST API; return True if it did not run."""
+    if started := lab.processes.pid(worker.name) is None:
+        write_worker_settings(lab, worker)
+        lab.processes.start(worker.name, worker_command(lab, worker), dict(os.environ), lab.home)
     wait_until(
-        lambda: call_worker(lab, alias, "GET", "/connectors", number=number).status_code == requests.codes.ok,
-        f"{name} to serve its connectors",
+        lambda: call_url(lab, "GET", f"{worker.url}/connectors").status_code == requests.codes.ok,
+        f"{worker.name} to serve its connectors",
         READY_SECONDS,
-        still_possible=lambda: lab.processes.must_live(name),
+        still_possible=lambda: lab.processes.must_live(worker.name),
     )
     return started
 
 
-def write_worker_settings(lab: Lab, alias: str, number: int = 1) -> None:
+def write_worker_settings(lab: Lab, worker: WorkerProcess) -> None:
     """Write the properties file of a Connect worker, and the file with MirrorMaker 2's login."""
     write_login(lab)
-    write_private(_properties_path(lab, alias, number), properties_text(_worker_properties(lab, alias, number)))
+    write_private(_properties_path(lab, worker), properties_text(worker_properties(lab, worker)))
 
 
-def worker_command(lab: Lab, alias: str, number: int = 1) -> list[str]:
-    """Write the Java argument file of a cluster's Connect worker; return the command that runs the worker."""
-    heap = os.environ.get("SWITCHBACK_CONNECT_HEAP", "384m" if lab.load().is_production else "512m")
-    main = "org.apache.kafka.connect.cli.ConnectDistributed"
-    name, version = f"connect-{member_name(alias, number)}", lab.load().connect_of(alias)
-    return java_command(lab, name, heap, main, str(_properties_path(lab, alias, number)), version=version)
+def worker_command(lab: Lab, worker: WorkerProcess) -> list[str]:
+    """Write the Java argument file of a Connect worker; return the command that runs the worker."""
+    main, version = "org.apache.kafka.connect.cli.ConnectDistributed", lab.load().connect_of(worker.alias)
+    return java_command(lab, worker.name, worker.heap, main, str(_properties_path(lab, worker)), version=version)
 
 
 def create_flow(lab: Lab, worker: str) -> None:
@@ -121,12 +151,17 @@ def flow_is_stopped(lab: Lab, worker: str) -> bool:
 def call_worker(
     lab: Lab, alias: str, method: str, path: str, body: dict[str, Any] | None = None, number: int = 1
 ) -> requests.Response:
-    """Send one request to a cluster's Connect worker, never through a proxy; return the answer, also an error."""
+    """Send one request to the Connect worker of the flow to a cluster; return the answer, also an error."""
+    return call_url(lab, method, f"{lab.connect_urls(alias)[number - 1]}{path}", body)
+
+
+def call_url(lab: Lab, method: str, url: str, body: dict[str, Any] | None = None) -> requests.Response:
+    """Send one request to a Connect worker, never through a proxy; return the answer, also an error."""
     with requests.Session() as session:
         session.trust_env = False
         if lab.load().is_production:
             session.verify = str(lab.authority.certificate)
-        return session.request(method, f"{lab.connect_urls(alias)[number - 1]}{path}", json=body, timeout=10)
+        return session.request(method, url, json=body, timeout=10)
 
 
 def _created(lab: Lab, worker: str, body: dict[str, Any]) -> bool:
@@ -197,7 +232,7 @@ _OF_KIND = {
     "source": {
         "topics": ".*",
         "topics.exclude": r"__.*,.*\.replica,mm2.*\.internal,.*\.checkpoints\.internal"
-        r",heartbeats,(primary|standby)\.heartbeats",
+        r",heartbeats,(primary|standby)\.heartbeats,.*switchback-drill.*",
         "replication.factor": "1",
         "refresh.topics.interval.seconds": "1",
         "sync.topic.acls.enabled": "false",
@@ -239,17 +274,18 @@ def cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
     }
 
 
-def _worker_properties(lab: Lab, alias: str, number: int) -> dict[str, object]:
-    group = f"__connect_{alias}"
+def worker_properties(lab: Lab, worker: WorkerProcess) -> dict[str, object]:
+    """Return the content of a Connect worker's properties file."""
+    alias, group = worker.alias, worker.group
     return {
         **cluster_client(lab, alias, ""),
         **cluster_client(lab, alias, "producer."),
         **cluster_client(lab, alias, "consumer."),
         **cluster_client(lab, alias, "admin."),
         "group.id": group,
-        "listeners": lab.connect_urls(alias)[number - 1],
-        "rest.advertised.host.name": lab.load().address(f"connect_{alias}").partition(":")[0],
-        **rest_settings(lab, alias, number),
+        "listeners": worker.url,
+        "rest.advertised.host.name": urlsplit(worker.url).hostname,
+        **rest_settings(lab, worker.name, worker.url),
         "key.converter": _BYTES,
         "value.converter": _BYTES,
         "header.converter": _BYTES,
@@ -284,5 +320,5 @@ def _secrets_path(lab: Lab) -> Path:
     return lab.home / "arguments" / "mirror-maker" / "login.properties"
 
 
-def _properties_path(lab: Lab, alias: str, number: int = 1) -> Path:
-    return lab.home / "arguments" / f"connect-{member_name(alias, number)}.properties"
+def _properties_path(lab: Lab, worker: WorkerProcess) -> Path:
+    return lab.home / "arguments" / f"{worker.name}.properties"

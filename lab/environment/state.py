@@ -19,7 +19,9 @@ from lab.install.jars import PROJECT
 
 ALIASES = ("primary", "standby")
 CLIENTS = ("admin", "producer", "consumer")
-PRINCIPALS = ("admin", "mm2", "orchestrator", "probe", "producer", "consumer")
+#: Principal of the producers and consumers of drills.
+DRILL_CLIENT = "switchback-drill"
+PRINCIPALS = ("admin", "mm2", "orchestrator", "probe", DRILL_CLIENT, "producer", "consumer")
 # Airflow roles with few rights: `user` can answer gates; `viewer`, enough for the product, reads runs, gates, XCom.
 ROLES = {"operator": "op", "approver": "user", "viewer": "viewer", "switchback": "viewer"}
 #: Name of the process that runs MirrorMaker 2 for primary->standby in dedicated mode.
@@ -108,6 +110,16 @@ class LabRecord:
         """
         return self.dedicated and worker == "standby"
 
+    @property
+    def has_drill_workers(self) -> bool:
+        """Whether a Connect worker for drills runs beside each cluster.
+
+        A drill needs both, and both must have a version that can leave heartbeats out. A lab in containers, in
+        dedicated mode, or created by an earlier version of `up` has none.
+        """
+        ready = all(RELEASES[self.connect_of(alias)].spares_heartbeats for alias in ALIASES)
+        return ready and not self.dedicated and all(drill_port(alias) in self.ports for alias in ALIASES)
+
 
 class Lab:
     """One lab: its folder, the paths in it, and its addresses; labs in different folders are independent."""
@@ -181,6 +193,11 @@ class Lab:
         workers = [production.member_name(alias, number) for number in production.WORKERS]
         return [f"https://{record.address(f'connect_{worker}')}" for worker in workers]
 
+    def drill_connect_url(self, alias: str) -> str:
+        """Return the URL of the Connect worker for drills beside a cluster, of a lab that has such workers."""
+        record = self.load()
+        return f"{'https' if record.is_production else 'http'}://{record.address(drill_port(alias))}"
+
     @property
     def airflow_url(self) -> str:
         """URL of Airflow's API and pages."""
@@ -249,7 +266,7 @@ class Lab:
 
     def _cluster_status(self, record: LabRecord, alias: str) -> dict[str, Any]:
         clients = CLIENTS + (production.CERTIFICATE_CLIENT,) * record.is_production
-        pids: dict[str, Any] = {kind: self.processes.pid(f"{kind}-{alias}") for kind in ("broker", "connect")}
+        pids: dict[str, Any] = {kind: self.processes.pid(f"{kind}-{alias}") for kind in ("broker", "connect", "drill")}
         return {
             "bootstrap_servers": self.bootstrap_servers(alias),
             "client_properties": {client: self.client_properties(alias, client) for client in clients},
@@ -274,6 +291,11 @@ class Lab:
             "url": self.airflow_url,
             "users": {name: {"password": record.passwords[f"airflow_{name}"], "role": ROLES[name]} for name in people},
         }
+
+
+def drill_port(alias: str) -> str:
+    """Return the name of the port of the Connect worker for drills beside a cluster."""
+    return f"connect_drill_{alias}"
 
 
 def private_folder(path: Path) -> Path:

@@ -9,6 +9,7 @@ import yaml
 
 from lab.environment.connect import FLOWS, KINDS, connector_name
 from lab.environment.dedicated_mirror_maker import all_settings
+from lab.environment.drills.markers import ENVIRONMENT
 from lab.environment.signing_keys import public_key_of
 from lab.environment.state import ALIASES, Lab, write_private
 from lab.install.jars import jars_folder
@@ -47,7 +48,17 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
         "kafka_tools": str(jars_folder() / "kafka"),
         "recorder": {"archive": f"file://{lab.archive}", "public_keys": [public_key_of(lab.recorder_key)]},
         "cool_down_seconds": 0,
+        **({} if lab.load().published else {"drill": _drill(lab)}),
     }
+
+
+def _drill(lab: Lab) -> dict[str, Any]:
+    """Return the topology's settings of drills; without workers only drills that observe can run."""
+    own: dict[str, Any] = {"environment": ENVIRONMENT, "scheduled": False}
+    if lab.load().has_drill_workers:
+        own |= {"connect": {alias: f"connect_drill_{alias}" for alias in ALIASES}}
+        own |= {"clients": {alias: f"kafka_{alias}_drill" for alias in ALIASES}}
+    return own
 
 
 def _routing(lab: Lab) -> dict[str, str]:

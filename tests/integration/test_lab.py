@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from pathlib import Path
 import pytest
 import requests
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from lab.environment.connect import call_worker
+from lab.environment.connect import call_url, call_worker, connector_config
+from lab.environment.drills.markers import MARKER
 from lab.environment.progress import wait_until
-from lab.environment.state import Lab
+from lab.environment.state import ALIASES, DRILL_CLIENT, Lab
 from lab.rehearsal.run import run_dag
 from tests.support.lab_clients import HEADERS, SECONDS, client, mirrored, new_topic, read_one, reader, refusals
 
@@ -82,6 +84,46 @@ def test_heartbeats_of_the_source_arrive_on_the_target(lab: Lab) -> None:
         lambda: (found := records.poll(0.5)) is not None and found.error() is None, "a heartbeat", SECONDS, pause=0.0
     )
     records.close()
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_a_cluster_has_a_worker_and_a_marker_for_drills(lab: Lab, alias: str) -> None:
+    """The worker serves no connector yet, and writes to the cluster beside it; the marker has one empty partition."""
+    url, admin = lab.drill_connect_url(alias), AdminClient(client(lab, alias, "admin"))
+    assert call_url(lab, "GET", f"{url}/").json()["kafka_cluster_id"] == lab.load().cluster_ids[alias]
+    assert lab.processes.pid(f"drill-{alias}") and call_url(lab, "GET", f"{url}/connectors").json() == []
+    assert list(admin.list_topics(timeout=10).topics[MARKER].partitions) == [0]
+
+
+def test_a_drills_topic_is_mirrored_by_the_drills_connector_alone(lab: Lab) -> None:
+    """The clients of drills write on both sides of it, also on the fenced standby, and to no other topic."""
+    short, separator = uuid.uuid4().hex[:10], ".switchback-drill."
+    topic, name = f"switchback-drill.{short}.orders.replica", f"switchback-drill.{short}.primary-standby.source"
+    copy = topic if lab.load().policy == "identity" else f"primary{separator}{topic}"
+    admins = {alias: AdminClient(client(lab, alias, "admin")) for alias in ALIASES}
+    admins["primary"].create_topics([NewTopic(topic, 1, -1)])[topic].result(timeout=SECONDS)
+    config = connector_config(lab, "primary", "standby", "source") | {
+        "name": name,
+        "topics": re.escape(topic),
+        "topics.exclude": "none",
+        "replication.policy.separator": separator,
+        "heartbeats.replication.enabled": "false",
+    }
+    connector = f"{lab.drill_connect_url('standby')}/connectors/{name}"
+    assert call_url(lab, "PUT", f"{connector}/config", config).ok
+    wait_until(lambda: copy in admins["standby"].list_topics(timeout=5).topics, "the mirrored topic", SECONDS)
+    login = {"sasl.username": DRILL_CLIENT, "sasl.password": lab.load().passwords[DRILL_CLIENT]}
+    assert refusals(lab, "primary", topic, **login) == [] and read_one(lab, copy, 1) == HEADERS
+    assert refusals(lab, "standby", copy, **{**login, "enable.idempotence": True}) == []
+    assert refusals(lab, "primary", "lab-readiness", **login) == ["TOPIC_AUTHORIZATION_FAILED"]
+    assert call_url(lab, "DELETE", connector).ok
+    found = {alias: {name for name in admin.list_topics(timeout=10).topics if "switchback-drill." in name} for
+             alias, admin in admins.items()}  # fmt: skip
+    syncs = "mm2-offset-syncs.switchback-drill.primary.switchback-drill.internal"
+    assert found == {"primary": {topic}, "standby": {copy, syncs}}
+    for alias, names in found.items():
+        for future in admins[alias].delete_topics(list(names), request_timeout=SECONDS).values():
+            future.result(timeout=SECONDS)
 
 
 def test_no_connector_tells_a_password(lab: Lab) -> None:

@@ -29,7 +29,7 @@ from lab.containers.compose import STACK_FILE, ContainerLab, Stack
 from lab.containers.prepare import main, prepare_folders
 from lab.containers.stack import HOSTS, PUBLISHED, ROOT, published_ports
 from lab.environment.ports import free_ports
-from lab.environment.state import Lab
+from lab.environment.state import DRILL_CLIENT, Lab
 from lab.errors import LabError
 from lab.install.jars import PROJECT
 from tests.file_modes import mode_of
@@ -70,9 +70,10 @@ def test_brokers_name_one_address_inside_and_one_outside(lab: Lab) -> None:
 
 
 def test_the_topology_is_one_that_the_product_takes(lab: Lab) -> None:
-    """Clients are redirected over HTTP, for product and application share no file."""
+    """Clients are redirected over HTTP, for product and application share no file; drills have no workers."""
     topology = check_topology(yaml.safe_load(lab.topology.read_text()), "topology.yaml")
     assert (topology.routing.kind, topology.routing.connection) == ("http", "client_routing")
+    assert topology.drill is None
 
 
 def test_airflow_and_journal_are_on_postgresql_and_spark_on_its_cluster(lab: Lab) -> None:
@@ -119,14 +120,16 @@ def test_master_and_workers_of_spark_share_the_secret_of_its_connection(lab: Lab
 
 
 def test_what_the_product_stores_is_private(lab: Lab) -> None:
-    """Also in the volumes of an earlier version, which had open folders and no secret of Spark."""
-    (record := lab.load()).passwords.pop("spark")
+    """Also in the volumes of an earlier version, which had open folders, and no secret of Spark and of drills."""
+    record = lab.load()
+    for name in (missing := ("spark", DRILL_CLIENT)):
+        record.passwords.pop(name)
     lab.save(record)
     for folder in (lab.evidence, lab.archive):
         folder.chmod(0o755)
     prepare_folders(lab, SETTINGS)
     assert [mode_of(folder) for folder in (lab.evidence, lab.archive)] == [0o700, 0o700]
-    assert lab.load().passwords["spark"]
+    assert all(lab.load().passwords[name] for name in missing)
 
 
 def test_a_second_start_keeps_what_the_volumes_hold(lab: Lab) -> None:

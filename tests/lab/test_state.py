@@ -53,7 +53,7 @@ def test_status_has_the_agreed_shape(lab: Lab) -> None:
     for cluster in status["clusters"].values():
         assert set(cluster) == {"bootstrap_servers", "client_properties", "connect_url", "kafka_version", "pids"}
         assert set(cluster["client_properties"]) == {"admin", "producer", "consumer"}
-        assert set(cluster["pids"]) == {"broker", "connect"}
+        assert set(cluster["pids"]) == {"broker", "connect", "drill"}
         for properties in cluster["client_properties"].values():
             assert properties["bootstrap.servers"] == cluster["bootstrap_servers"]
             assert properties["sasl.password"] in _secrets(lab)
@@ -113,6 +113,7 @@ def test_every_connection_of_the_topology_exists(lab: Lab) -> None:
     }
     named |= {flow.get("connect") or flow["stop_hook"] for flow in topology["flows"]}
     named |= {topology[part]["connection"] for part in ("drain", "journal", "airflow_api", "spark")}
+    named |= {name for part in ("connect", "clients") for name in topology["drill"].get(part, {}).values()}
     assert named == set(airflow_connections(lab))
 
 

@@ -25,6 +25,8 @@ class Release:
         plugin_discovery: Connect workers know the setting `plugin.discovery`.
         stops_connectors: Connect knows the state STOPPED; without it a flow that must not run is PAUSED.
         namings: naming policies for which MirrorMaker 2 has a class.
+        spares_heartbeats: MirrorMaker 2 can be told to mirror no heartbeats (`heartbeats.replication.enabled`); without
+            this setting no drill can run MirrorMaker 2 of its own.
         renamed: beginning of a connector setting's name in the newest version -> in this version.
     """
 
@@ -35,6 +37,7 @@ class Release:
     plugin_discovery: bool = True
     stops_connectors: bool = True
     namings: tuple[str, ...] = ("identity", "default")
+    spares_heartbeats: bool = False
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, settings: Mapping[str, str]) -> dict[str, str]:
@@ -60,7 +63,7 @@ RELEASES = {
         Release("3.4.1", zookeeper=True),
         Release("3.7.2", parts=(BROKERS, CONNECT)),
         Release("3.9.2"),
-        Release(NEWEST, parts=(BROKERS, CONNECT), log4j2=True),
+        Release(NEWEST, parts=(BROKERS, CONNECT), log4j2=True, spares_heartbeats=True),
     )
 }
 

@@ -31,16 +31,19 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 def test_a_killed_broker_comes_back_with_its_records(lab: Lab) -> None:
-    """After kill -9 of a broker nothing restarts it; `up` does, and its topics, fence and flow are as before."""
+    """After kill -9 of it and of a drill's worker nothing restarts them; `up` does, and topics and fence are there."""
     topic = new_topic(lab, "primary")
-    killed = lab.status()["clusters"]["primary"]["pids"]["broker"]
+    killed = lab.status()["clusters"]["primary"]["pids"]
     other = lab.status()["clusters"]["standby"]["pids"]
-    os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: lab.processes.pid("broker-primary") is None, "the broker's death", SECONDS)
+    for kind in ("broker", "drill"):
+        os.kill(killed[kind], signal.SIGKILL)
+        wait_until(lambda kind=kind: lab.processes.pid(f"{kind}-primary") is None, f"death of the {kind}", SECONDS)
     time.sleep(1.0)
-    assert lab.status()["clusters"]["primary"]["pids"]["broker"] is None
+    dead = {"broker": None, "connect": killed["connect"], "drill": None}
+    assert lab.status()["clusters"]["primary"]["pids"] == dead
     up(lab.root, airflow=False)
     assert lab.status()["clusters"]["standby"]["pids"] == other
+    assert None not in lab.status()["clusters"]["primary"]["pids"].values()
     assert topic in AdminClient(client(lab, "primary", "admin")).list_topics(timeout=10).topics
     assert refusals(lab, "standby", "primary.lab-readiness") == ["TOPIC_AUTHORIZATION_FAILED"]
 

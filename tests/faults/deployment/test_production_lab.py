@@ -21,9 +21,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lab.environment.bring_up import up
 from lab.environment.connect import call_worker
+from lab.environment.drills.markers import MARKER
 from lab.environment.production.profile import certificates_port, member_name
 from lab.environment.progress import wait_until
-from lab.environment.state import ALIASES, Lab
+from lab.environment.state import ALIASES, Lab, drill_port
 from lab.environment.take_down import down
 from lab.rehearsal.run import run_dag
 from tests.support.lab_clients import SECONDS, client, new_topic, reader, refusals, takes_only_tls
@@ -73,7 +74,7 @@ def _ports(lab: Lab) -> dict[str, list[int]]:
         names["clients"] += [member_name(alias, node) for node in NODES]
         names["certificates"] += [certificates_port(alias, node) for node in NODES]
         names["controller"] += [f"controller_{alias}"]
-        names["connect"] += [f"connect_{member_name(alias, number)}" for number in (1, 2)]
+        names["connect"] += [f"connect_{member_name(alias, number)}" for number in (1, 2)] + [drill_port(alias)]
     return {kind: [ports[name] for name in found] for kind, found in names.items()}
 
 
@@ -96,8 +97,8 @@ def test_no_listener_takes_a_connection_without_tls(lab: Lab) -> None:
     """Every port on which a JVM of the lab listens is known, on this machine only, and takes no plain connection."""
     known = {port for ports in _ports(lab).values() for port in ports}
     names = [path.stem for path in (lab.home / "processes").glob("*.json")]
-    java = [name for name in names if name.startswith(("broker-", "controller-", "connect-"))]
-    assert len(java) == 12
+    java = [name for name in names if name.startswith(("broker-", "controller-", "connect-", "drill-"))]
+    assert len(java) == 14
     for name in java:
         listening = psutil.Process(lab.processes.pid(name)).net_connections("tcp")
         addresses = [one.laddr for one in listening if one.status == psutil.CONN_LISTEN]
@@ -143,7 +144,7 @@ def test_everything_has_three_replicas(lab: Lab) -> None:
         admin = AdminClient(client(lab, alias, "admin"))
         topics = admin.list_topics(timeout=20).topics
         found = {name: {len(one.replicas) for one in topic.partitions.values()} for name, topic in topics.items()}
-        assert {"__transaction_state", "__consumer_offsets", f"__connect_{alias}_configs"} <= set(found)
+        assert {"__transaction_state", "__consumer_offsets", f"__connect_{alias}_configs", MARKER} <= set(found)
         assert {name: count for name, count in found.items() if count != {3}} == {}
         assert any("offset-syncs" in name for name in found) or alias == "primary"
         requests_of_configs = [[ConfigResource(ResourceType.BROKER, str(node))] for node in NODES]
@@ -208,12 +209,13 @@ def _pids(lab: Lab, alias: str) -> dict[str, Any]:
 
 
 def test_what_was_killed_is_started_again_by_up(lab: Lab) -> None:
-    """A broker, a worker, the controller of the other site, PostgreSQL and the supervisor; all else keeps running."""
+    """A broker, two workers, the controller of the other site, PostgreSQL, the supervisor; all else keeps running."""
     before = {alias: _pids(lab, alias) for alias in ALIASES}
     worker = lab.connect_urls("standby")[1]
     killed = [
         before["primary"]["brokers"]["2"],
         before["standby"]["workers"][worker],
+        before["primary"]["drill"],
         before["standby"]["controllers"]["100"],
         before["primary"]["postgres"],
         lab.processes.pid("airflow-supervisor"),
@@ -231,7 +233,9 @@ def test_what_was_killed_is_started_again_by_up(lab: Lab) -> None:
                 assert pid is not None and (pid == before[alias][kind][name]) is (
                     before[alias][kind][name] not in killed
                 )
-    assert after["primary"]["postgres"] not in (None, before["primary"]["postgres"])
+    assert after["standby"]["drill"] == before["standby"]["drill"] is not None
+    for name in ("postgres", "drill"):
+        assert after["primary"][name] not in (None, before["primary"][name])
     wait_until(partial(_mirrors, lab, 2), "the worker that was killed to know that the flow runs", SECONDS)
 
 

@@ -17,7 +17,7 @@ from lab.__main__ import main
 from lab.environment.acls import client_rights, standing_fence
 from lab.environment.airflow_settings import airflow_connections, own_environment
 from lab.environment.bring_up import _new_record, _open
-from lab.environment.connect import _worker_properties, cluster_client, connector_config
+from lab.environment.connect import cluster_client, connector_config, flow_worker, worker_properties
 from lab.environment.production.nodes import node_properties, rights_by_certificate
 from lab.environment.production.profile import BROKERS, CONTROLLER
 from lab.environment.production.site import process_names
@@ -125,7 +125,7 @@ def test_everything_has_three_replicas(lab: Lab) -> None:
         assert {found[key] for key in found if key.endswith(("min.isr", "min.insync.replicas"))} == {2}
     config = {key: value for kind in ("source", "checkpoint", "heartbeat") for key, value in
               connector_config(lab, "primary", "standby", kind).items()}  # fmt: skip
-    worker = _worker_properties(lab, "standby", 1)
+    worker = worker_properties(lab, flow_worker(lab, "standby"))
     factors = {key: str(value) for key, value in {**config, **worker}.items() if key.endswith("replication.factor")}
     assert set(factors.values()) == {"3"} and len(factors) == 7
 
@@ -135,11 +135,11 @@ def test_small_stays_as_it_is(small: Lab) -> None:
     config = connector_config(small, "primary", "standby", "source")
     assert config["replication.factor"] == config["offset-syncs.topic.replication.factor"] == "1"
     assert cluster_client(small, "primary", "")["security.protocol"] == "SASL_PLAINTEXT"
-    everything = [*_texts_of(_worker_properties(small, "primary", 1)), *_texts_of(config)]
+    everything = [*_texts_of(worker_properties(small, flow_worker(small, "primary"))), *_texts_of(config)]
     assert not [text for text in everything if "ssl" in text.lower() or "https" in text]
     status = small.status()
     assert status["profile"] == "small"
-    assert set(status["clusters"]["primary"]["pids"]) == {"broker", "connect"}
+    assert set(status["clusters"]["primary"]["pids"]) == {"broker", "connect", "drill"}
     assert status["journal"] == str(small.journal)
     assert own_environment(small)["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:")
     assert not small.authority.certificate.exists()
@@ -158,7 +158,7 @@ def test_status_has_the_agreed_shape(lab: Lab) -> None:
             assert properties["security.protocol"] == "SASL_SSL"
             assert Path(properties["ssl.ca.location"]).read_text().startswith("-----BEGIN CERTIFICATE")
         pids = cluster["pids"]
-        assert set(pids) == {"broker", "connect", "brokers", "controllers", "workers", "postgres"}
+        assert set(pids) == {"broker", "connect", "drill", "brokers", "controllers", "workers", "postgres"}
         assert (list(pids["brokers"]), list(pids["controllers"])) == (["1", "2", "3"], ["100"])
         assert len(pids["workers"]) == 2 and next(iter(pids["workers"])) == cluster["connect_url"]
         assert all(url.startswith("https://") for url in pids["workers"])
@@ -180,7 +180,7 @@ def test_a_client_logs_in_with_its_certificate(lab: Lab) -> None:
 
 def test_workers_of_a_group_trust_each_other(lab: Lab) -> None:
     """Same group, each its own address and key store; the password stands in no connector's configuration."""
-    first, second = (_worker_properties(lab, "standby", number) for number in (1, 2))
+    first, second = (worker_properties(lab, flow_worker(lab, "standby", number)) for number in (1, 2))
     assert first["group.id"] == second["group.id"]
     for key in ("listeners", "rest.advertised.port", "listeners.https.ssl.keystore.location"):
         assert first[key] != second[key]
