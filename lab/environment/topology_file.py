@@ -11,7 +11,7 @@ from lab.environment.connect import FLOWS, KINDS, connector_name
 from lab.environment.dedicated_mirror_maker import all_settings
 from lab.environment.drills.markers import ENVIRONMENT
 from lab.environment.signing_keys import public_key_of
-from lab.environment.state import ALIASES, Lab, write_private
+from lab.environment.state import ALIASES, DRILL_CLIENT, Lab, write_private
 from lab.install.jars import jars_folder
 
 #: Objectives of both flows, so that every run shows how it compares with them.
@@ -58,6 +58,7 @@ def _drill(lab: Lab) -> dict[str, Any]:
     if lab.load().has_drill_workers:
         own |= {"connect": {alias: f"connect_drill_{alias}" for alias in ALIASES}}
         own |= {"clients": {alias: f"kafka_{alias}_drill" for alias in ALIASES}}
+        own |= {"principals": [f"User:{DRILL_CLIENT}"]}
     return own
 
 
