@@ -32,7 +32,7 @@ class DrillPass(ProcedureStep):
         back: whether the pass goes from the drill's target to its source.
     """
 
-    def __init__(self, procedure_dag: str, back: bool = False, **settings: Any) -> None:
+    def __init__(self, *, procedure_dag: str, back: bool = False, **settings: Any) -> None:
         super().__init__(**settings)
         self.procedure_dag, self.back = procedure_dag, back
 
