@@ -39,7 +39,7 @@ class SignOffDrill(AfterPasses, ProcedureGate):
     def __init__(self, **settings: Any) -> None:
         schema: dict[str, Any] = {"type": ["null", "string"], "maxLength": 10_000}
         form = {name: Param("", description=_ASKED[name], **schema) for name in TEXTS}
-        super().__init__(params=form, **settings)
+        super().__init__(**settings | {"params": form})
 
     def execute(self, context: Any) -> Any:
         """Ask, unless the drill was signed off already."""
