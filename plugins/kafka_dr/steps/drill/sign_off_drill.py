@@ -41,6 +41,11 @@ class SignOffDrill(AfterPasses, ProcedureGate):
         form = {name: Param("", description=_ASKED[name], **schema) for name in TEXTS}
         super().__init__(**settings | {"params": form})
 
+    def procedure(self, context: Any) -> Run:
+        """Return the drill, whose params Airflow mixes with the fields of this gate."""
+        params = {name: value for name, value in context["params"].items() if name not in TEXTS}
+        return super().procedure({**context, "params": params})
+
     def execute(self, context: Any) -> Any:
         """Ask, unless the drill was signed off already."""
         with self.recorded(context) as procedure:
