@@ -11,6 +11,7 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import NotReady
 from kafka_dr.procedure.drill_run import PrivateInstallation
 from kafka_dr.procedure.run import Run
+from kafka_dr.vocabulary import MARKER_CONNECTOR
 
 MARKER = "__switchback_environment."
 #: Of Connect; before, every source connector mirrors heartbeats, whatever its settings say.
@@ -39,6 +40,7 @@ def refuse_shared_names(procedure: Run, private: PrivateInstallation) -> None:
         (worker, name): found.config
         for worker in production_workers(procedure)
         for name, found in systems.drill_connectors(worker).read_all().items()
+        if name != MARKER_CONNECTOR
     }
     version = systems.connect_worker(procedure.flow.worker).worker().version
     found = taken_up(configs, procedure.naming, version, scope.topics, scope.groups)
