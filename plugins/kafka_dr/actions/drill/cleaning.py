@@ -10,6 +10,7 @@ from kafka_dr.actions.drill.ledger import DrillLedger
 from kafka_dr.config.drill import DrillSettings
 from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
 from kafka_dr.errors import SwitchbackError
+from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.procedure.drill_run import PrivateInstallation
 from kafka_dr.procedure.entries import DrillToClean
 from kafka_dr.procedure.systems import Systems
@@ -36,7 +37,7 @@ class DrillCleaner:
         """Ask the drill's clients to end, and wait a moment for them; a client that was killed never answers."""
         ledger, ends_at = DrillLedger(self._private.folder), time.monotonic() + _CLIENT_SECONDS
         ledger.ask_to_stop()
-        while ledger.figures() is None and ledger.routing.exists() and time.monotonic() < ends_at:
+        while ledger.has_begun and ledger.figures() is None and time.monotonic() < ends_at:
             time.sleep(_POLL_SECONDS)
 
     def stop_connectors(self) -> None:
@@ -80,7 +81,7 @@ class DrillCleaner:
                 self.left += [
                     f"group {group} of {alias}: {text}"
                     for group, text in answers.items()
-                    if text not in ("OK", "GROUP_ID_NOT_FOUND")
+                    if text != OK
                 ]
         return self.left
 

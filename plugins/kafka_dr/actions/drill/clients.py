@@ -41,6 +41,7 @@ class DrillClients:
     def run(self, most_seconds: float) -> dict[str, int]:
         """Write and read until the drill asks the clients to end; return what was written, refused and read."""
         ends_at = time.monotonic() + most_seconds
+        self._ledger.say_begun()
         try:
             while not self._ledger.must_stop and time.monotonic() < ends_at:
                 self._follow()

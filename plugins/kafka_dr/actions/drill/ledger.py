@@ -9,7 +9,7 @@ from pathlib import Path
 from kafka_dr.config.drill_topology import ROUTING_FILE
 from kafka_dr.hooks.private_files import private_file, private_folder
 
-_ACKNOWLEDGED, _STOP, _ENDED = "acknowledged", "clients-stop", "clients-ended.json"
+_ACKNOWLEDGED, _BEGUN, _STOP, _ENDED = "acknowledged", "clients-begun", "clients-stop", "clients-ended.json"
 
 
 class DrillLedger:
@@ -54,6 +54,15 @@ class DrillLedger:
     def must_stop(self) -> bool:
         """Whether the clients are asked to end."""
         return (self.folder / _STOP).exists()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the clients have begun."""
+        return (self.folder / _BEGUN).exists()
+
+    def say_begun(self) -> None:
+        """State that the clients have begun."""
+        private_file(self.folder / _BEGUN)
 
     def say_ended(self, figures: dict[str, int]) -> None:
         """State that the clients have ended, and what they did."""

@@ -16,6 +16,7 @@ from kafka_dr.domain.drill.records import record_value
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, ReadBackFailed
 from kafka_dr.hooks.brokers.client import client_config
+from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.hooks.site.routing import ClientRoute
 from kafka_dr.procedure.drill_run import GROUPS, IDLE_GROUPS, TOPICS, PrivateInstallation
 from kafka_dr.procedure.run import Run
@@ -103,7 +104,7 @@ def _commit_idle_groups(systems: Systems, private: PrivateInstallation, topics: 
     for name, share in IDLE_GROUPS.items():
         group = private.names.group(name)
         answers = source.commit(group, {tp: int(end * share) for tp, end in ends.items()})
-        if wrong := {text for text in answers.values() if text != "OK"}:
+        if wrong := {text for text in answers.values() if text != OK}:
             raise ReadBackFailed(f"positions of {group} were not committed", ", ".join(sorted(wrong)))
 
 
