@@ -319,6 +319,14 @@ def steps_of(dag_id: str) -> tuple[Step, ...]:
     return tuple(Step) if row is None else row.journal_steps
 
 
+def lease_name(dag_id: str, pair: str) -> str:
+    """Return the name of the lease that a run of a DAG takes on a pair of clusters.
+
+    A drill takes a lease of another name, so that it keeps no procedure from the pair.
+    """
+    return f"drill:{pair}" if dag_id == FAILOVER_DRILL.dag_id else pair
+
+
 def foreign_params(dag_id: str) -> frozenset[str]:
     """Return the params that other DAGs take and this DAG does not; an empty set for an unknown DAG."""
     row = PROCEDURES.get(dag_id)

@@ -24,6 +24,7 @@ from kafka_dr.hooks.journal.chain import NO_HASH
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.binding import answering_clusters, clusters_to_answer
 from kafka_dr.procedure.entries import AnchorsMissed, ProcedureOpened, facts_in
+from kafka_dr.procedures import lease_name
 from kafka_dr.vocabulary import JOURNAL_TOPIC, Entry, Step
 
 if TYPE_CHECKING:
@@ -179,14 +180,15 @@ class JournalAnchors:
     @property
     def _pair(self) -> str:
         # Not the run's `pair`: a run that was refused for its params may name clusters that the topology does not have.
-        return name_pair(self._procedure.request.source, self._procedure.request.target)
+        request = self._procedure.request
+        return lease_name(self._procedure.identity.dag_id, name_pair(request.source, request.target))
 
     def _was_anchored_on(self, alias: str) -> bool:
         """Whether the cluster should have anchors: whether a run of this pair, to which it had to answer, has begun."""
         openings = facts_in(self._journal.entries_of_steps([Step.OPEN_PROCEDURE]), ProcedureOpened)
         return any(
             run.binding is not None
-            and name_pair(run.source, run.target) == self._pair
+            and lease_name(run.dag_id, name_pair(run.source, run.target)) == self._pair
             and alias in clusters_to_answer(run.dag_id, run.source, run.target)
             for run in openings
         )

@@ -26,7 +26,7 @@ from kafka_dr.procedure.entries import ProcedureOpened, newest_fact
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.signatures import JournalSignatures
 from kafka_dr.procedure.systems import Systems
-from kafka_dr.procedures import FAILOVER_DRILL
+from kafka_dr.procedures import FAILOVER_DRILL, lease_name
 from kafka_dr.vocabulary import Entry, Step
 
 
@@ -124,12 +124,8 @@ class Run:
 
     @property
     def pair(self) -> str:
-        """Name of the pair of clusters, the same in both directions; the lease is taken on this name.
-
-        A drill takes a lease of another name, so that it keeps no procedure from the pair.
-        """
-        pair = self.topology.pair_key(self.request.source, self.request.target)
-        return f"drill:{pair}" if self.identity.dag_id == FAILOVER_DRILL.dag_id else pair
+        """Name of the lease on the pair of clusters, the same in both directions."""
+        return lease_name(self.identity.dag_id, self.topology.pair_key(self.request.source, self.request.target))
 
     @property
     def in_drill(self) -> bool:

@@ -78,11 +78,7 @@ class DrillCleaner:
                 cluster.delete_topics(topics, ids=topics)
             with self._noting(f"groups of {alias}"):
                 answers = cluster.delete_groups(found.groups_to_delete[alias])
-                self.left += [
-                    f"group {group} of {alias}: {text}"
-                    for group, text in answers.items()
-                    if text != OK
-                ]
+                self.left += [f"group {group} of {alias}: {text}" for group, text in answers.items() if text != OK]
         return self.left
 
     def _is_own(self, entry: AclEntry) -> bool:

@@ -35,7 +35,12 @@ def count_records(
     # The ledger first: what is acknowledged while the logs are read may be missing in them.
     written = frozenset(DrillLedger(private.folder).numbers())
     logs = PassLogs(written, *(_read_log(systems, private, alias) for alias in ends))
-    return count_pass(logs, _positions(evidence), evidence.get("loss") or (), _left_at(evidence))
+    return count_pass(
+        logs,
+        _positions(private.folder / evidence["procedure_id"], evidence),
+        evidence.get("loss") or (),
+        _left_at(evidence),
+    )
 
 
 def _read_log(systems: Systems, private: PrivateInstallation, alias: str) -> list[NumberedRecord]:
@@ -53,10 +58,10 @@ def _read_log(systems: Systems, private: PrivateInstallation, alias: str) -> lis
     ]
 
 
-def _positions(evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _positions(folder: Path, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a pass's file of positions; a target position that was not computed is None."""
-    path = evidence.get("positions")
-    if not path or not Path(path).exists():
+    path = folder / (evidence.get("positions") or "none")
+    if not path.exists():
         return []
     rows = pd.read_parquet(path, columns=_COLUMNS).to_dict("records")
     return [{str(key): None if pd.isna(value) else value for key, value in row.items()} for row in rows]

@@ -17,8 +17,9 @@ from kafka_dr.procedure.entries import PassEnded, PassToBegin
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.steps.drill.kind import kind_of
+from kafka_dr.vocabulary import Outcome
 
-_POLL_SECONDS = 2
+_POLL_SECONDS, _DRAIN_SECONDS = 2, 5.0
 
 
 class DrillPass(ProcedureStep):
@@ -77,6 +78,8 @@ class DrillPass(ProcedureStep):
             "target": ends[1],
             "reason": f"{self.task_id} of the drill {procedure.id}",
             "drill": procedure.id,
+            # A drill has no drain hook: its consumer leaves when its reads are fenced.
+            **({} if self.procedure_dag == "unplanned_failover" else {"drain_seconds": _DRAIN_SECONDS}),
         }
         if context["ti"].get_dag(identity.dag_id).is_paused:
             raise NotReady(
@@ -117,7 +120,8 @@ class DrillPass(ProcedureStep):
             end_cut(private, procedure)
         path, evidence = pass_evidence(private, identity.procedure_id)
         systems = private.connections(procedure.systems.connections).systems(procedure.request, private.topology)
-        counted = count_records(systems, private, evidence, self._ends(private)) if evidence else None
+        completed = evidence.get("outcome") == Outcome.COMPLETED
+        counted = count_records(systems, private, evidence, self._ends(private)) if completed else None
         return PassEnded(
             ran=True,
             pass_outcome=evidence.get("outcome"),
