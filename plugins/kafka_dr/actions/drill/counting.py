@@ -35,12 +35,8 @@ def count_records(
     # The ledger first: what is acknowledged while the logs are read may be missing in them.
     written = frozenset(DrillLedger(private.folder).numbers())
     logs = PassLogs(written, *(_read_log(systems, private, alias) for alias in ends))
-    return count_pass(
-        logs,
-        _positions(private.folder / evidence["procedure_id"], evidence),
-        evidence.get("loss") or (),
-        _left_at(evidence),
-    )
+    positions = _positions(private.folder / evidence["procedure_id"], evidence)
+    return count_pass(logs, positions, evidence.get("loss") or (), _left_at(evidence))
 
 
 def _read_log(systems: Systems, private: PrivateInstallation, alias: str) -> list[NumberedRecord]:

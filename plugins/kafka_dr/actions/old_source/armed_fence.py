@@ -45,8 +45,8 @@ def watcher_seen(procedure: Run) -> str:
         NotReady: the watcher wrote no heartbeat for a minute; without a watcher no process sets an armed fence.
     """
     if procedure.in_drill:
-        # The drill's source is whole, and a failback that fences it follows.
-        return None
+        # No watcher serves a drill: its source is whole, and the failback that follows fences it first.
+        return procedure.now()
     last, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), procedure.journal.now()
     if last is None or (now - last).total_seconds() > _SILENT_SECONDS:
         sign_text = (
