@@ -75,7 +75,8 @@ class Run:
         self.topology: Topology = systems.topology
         self._authority = authority
         self.yields_to: tuple[Journal, str] | None = None
-        if identity.dag_id == FAILOVER_DRILL.dag_id:
+        # In a full drill people move the real clients: then the procedure that holds the pair is the drill's subject.
+        if identity.dag_id == FAILOVER_DRILL.dag_id and request.choices.get("kind") != "full":
             self.yields_to = journal, self.topology.pair_key(request.source, request.target)
         self.artifacts = Artifacts(Path(self.topology.evidence) / self.id)
         self.progress = Progress(journal, self.id, request, self.artifacts)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.actions.drill.moves_by_people import notice_ends_at
 from kafka_dr.actions.drill.passes import PASSES
 from kafka_dr.actions.evidence import file_evidence
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.drill.facts import (
+    Deviation,
     DrillFacts,
     DrillPass,
     Integrity,
@@ -36,7 +39,7 @@ from kafka_dr.procedure.entries import (
     ReadinessChecked,
     facts_in,
 )
-from kafka_dr.procedure.run import Run
+from kafka_dr.procedure.run import Run, opened_by
 from kafka_dr.procedures import FAILOVER_DRILL
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
@@ -141,6 +144,7 @@ def _facts(procedure: Run, closed_at: str | None) -> DrillFacts:
         assumptions=_assumptions(kind),
         participants=_participants(procedure),
         passes=[one for step in PASSES if (one := _pass(procedure, step)) is not None],
+        deviations=_deviations(procedure, kind),
         steps=steps_of(lines, [step.value for step in Step]),
         planned_steps=[step.value for step in FAILOVER_DRILL.steps],
         not_run=_not_run(procedure),
@@ -246,6 +250,19 @@ def _pass(procedure: Run, step: Step) -> DrillPass | None:
         simulated_loss=step == Step.RUN_UNPLANNED_FAILOVER,
         integrity=Integrity(**ended.integrity) if ended.integrity else None,
     )
+
+
+def _deviations(procedure: Run, kind: str) -> list[Deviation]:
+    """Return moves of a full drill that began before its notice time was over."""
+    ends_at = notice_ends_at(procedure) if kind == "full" else None
+    moves = [ended for step in PASSES for ended in procedure.progress.facts(PassEnded, step) if ended.pass_procedure]
+    found = []
+    for move in moves if ends_at else ():
+        opened = opened_by(procedure.journal, str(move.pass_procedure))
+        if opened is not None and ends_at is not None and datetime.fromisoformat(opened.triggered_at) < ends_at:
+            text = f"{move.pass_procedure} began before the notice time was over, at {ends_at.isoformat()}"
+            found.append(Deviation(opened.triggered_at, text))
+    return found
 
 
 def _read_evidence(path: str | None) -> dict[str, Any] | None:

@@ -122,12 +122,14 @@ class DrillToClean(Intent, steps=(Step.CLEAN_DRILL,)):
         groups_to_delete: alias -> groups.
         entries_to_remove: alias -> ACL entries as text.
         connectors_to_delete: worker's connection -> connectors.
+        drill_id: in an entry of schedule_drills, the drill; None in the drill's own.
     """
 
     topic_ids_to_delete: Mapping[str, Mapping[str, str]]
     groups_to_delete: Mapping[str, Sequence[str]]
     entries_to_remove: Mapping[str, Sequence[str]]
     connectors_to_delete: Mapping[str, Sequence[str]]
+    drill_id: OrAbsent[str] = None
 
 
 class DrillCleaned(StepOutcome, steps=(Step.CLEAN_DRILL,)):
@@ -137,11 +139,13 @@ class DrillCleaned(StepOutcome, steps=(Step.CLEAN_DRILL,)):
         cleaned: whether there was anything to remove.
         left: what could not be removed, each with the reason.
         untouched: what was compared of production, and the differences.
+        drill_id: in an entry of schedule_drills, the drill; None in the drill's own.
     """
 
     cleaned: bool
     left: Sequence[str] = ()
     untouched: OrAbsent[Figures] = None
+    drill_id: OrAbsent[str] = None
 
 
 class DrillSignedOff(StepOutcome, steps=(Step.SIGN_OFF_DRILL,)):

@@ -9,6 +9,7 @@ from airflow.sdk import DagRunState
 from airflow.sdk.exceptions import DagRunTriggerException
 
 from kafka_dr.actions.drill.counting import count_records
+from kafka_dr.actions.drill.moves_by_people import follow_move
 from kafka_dr.actions.drill.passes import begin_cut, end_cut, pass_evidence, why_not_run
 from kafka_dr.errors import NotReady
 from kafka_dr.procedure.authority import record_fact
@@ -19,7 +20,7 @@ from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.steps.drill.kind import kind_of
 from kafka_dr.vocabulary import Outcome
 
-_POLL_SECONDS, _DRAIN_SECONDS = 2, 5.0
+_POLL_SECONDS, _DRAIN_SECONDS, _WEEK_SECONDS = 2, 5.0, 604_800.0
 
 
 class DrillPass(ProcedureStep):
@@ -42,6 +43,9 @@ class DrillPass(ProcedureStep):
         if self.already_done(procedure):
             return {"done": self.task_id}
         self.begin(procedure, context, woken)
+        if kind_of(procedure) == "full":
+            record_fact(procedure.authority, self.task_id, self._follow_people(procedure))
+            return {"done": self.task_id}
         if why_not := why_not_run(procedure, kind_of(procedure), self.task_id):
             record_fact(procedure.authority, self.task_id, PassEnded(ran=False, why_not=why_not))
             return {"done": self.task_id}
@@ -54,6 +58,12 @@ class DrillPass(ProcedureStep):
             self._wait_for(identity)
         record_fact(procedure.authority, self.task_id, self._judge(procedure, private, identity))
         return {"done": self.task_id}
+
+    def _follow_people(self, procedure: Run) -> PassEnded:
+        """Wait for the move that people make in this step's place, for as long as a notice and a week."""
+        seconds = procedure.flow.objectives.notice_hours * 3_600 + _WEEK_SECONDS
+        what = f"the move that {self.task_id} of a full drill follows"
+        return procedure.progress.wait(self.task_id, what, lambda: follow_move(procedure, self.task_id), seconds)
 
     def execute_complete(self, context: Any, event: Any = None) -> dict[str, Any]:
         """Go on when Airflow says that the run has ended."""

@@ -1,0 +1,95 @@
+"""Remove what a killed, preempted or half-cleaned drill has left on the clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from kafka_dr.actions.drill.judgement import file_drill
+from kafka_dr.actions.drill.removal import remove_drill
+from kafka_dr.config.params import Request
+from kafka_dr.config.topology import Topology
+from kafka_dr.errors import SwitchbackError
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.procedure.authority import record_fact
+from kafka_dr.procedure.entries import DrillCleaned, DrillToPrepare, ProcedureOpened, facts_of
+from kafka_dr.procedure.run import Identity, Run, opened_by
+from kafka_dr.vocabulary import Entry, Outcome, Step
+
+#: Under this name entries about drills that are closed stand in the journal: their lease is released.
+JANITOR = "schedule_drills"
+
+
+class JanitorAuthority:
+    """The right to remove what a closed drill has left: it follows from the drill's own intent to make it."""
+
+    def __init__(self, journal: Journal, drill_id: str) -> None:
+        self._journal, self._drill_id = journal, drill_id
+
+    def hold(self) -> None:
+        """Return: nobody else acts for a closed drill, and what is removed has its literal names."""
+
+    def may_undo(self) -> bool:
+        """Return False: nothing is made that would have to be undone."""
+        return False
+
+    def write(self, step: str, kind: Entry, payload: Mapping[str, Any]) -> None:
+        """Append one entry under the janitor's name, which names the drill."""
+        self._journal.append(JANITOR, step, kind, 0, {**payload, "drill_id": self._drill_id})
+
+
+def left_drills(journal: Journal) -> Iterator[ProcedureOpened]:
+    """Yield the openings of drills that have made something, have ended or outlived their time, and are not cleaned."""
+    cleaned = {
+        fact.drill_id or entry.procedure_id
+        for entry, fact in facts_of(journal.entries(step=Step.CLEAN_DRILL, kind=Entry.OUTCOME), DrillCleaned)
+        if fact.cleaned
+    }
+    for entry, made in facts_of(journal.entries(step=Step.PREPARE_DRILL, kind=Entry.INTENT), DrillToPrepare):
+        opened = opened_by(journal, entry.procedure_id)
+        if entry.procedure_id in cleaned or opened is None:
+            continue
+        if _is_closed(journal, entry.procedure_id) or datetime.fromisoformat(made.ends_at) < journal.now():
+            cleaned.add(entry.procedure_id)
+            yield opened
+
+
+def clean_left_drill(opened: ProcedureOpened, journal: Journal, topology: Topology, connections: Any) -> list[str]:
+    """Remove what one drill has left, and close the drill if nobody has; return what is still left.
+
+    Raises:
+        Refusal: a procedure holds the pair of clusters: its work comes first.
+    """
+    request, identity = Request(**opened.request), Identity(opened.dag_id, opened.run_id)
+    closed = _is_closed(journal, identity.procedure_id)
+    authority = JanitorAuthority(journal, identity.procedure_id) if closed else None
+    procedure = Run(identity, request, journal, connections.systems(request, topology), authority)
+    try:
+        procedure.refuse_if_preempted()
+        if not closed:
+            procedure.lease.take_new_epoch()
+        outcome = remove_drill(procedure, Step.CLEAN_DRILL)
+        record_fact(procedure.authority, Step.CLEAN_DRILL, outcome)
+        if not closed:
+            file_drill(procedure, procedure.lease.epoch)
+            journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, Outcome.FAILED)
+        return list(outcome.left)
+    finally:
+        procedure.close()
+
+
+def _is_closed(journal: Journal, drill_id: str) -> bool:
+    return journal.last(drill_id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None
+
+
+def clean_left_drills(journal: Journal, topology: Topology, connections: Any) -> dict[str, str]:
+    """Clean up every drill that has left something; return drill -> what is still left, or why it was not cleaned."""
+    answers = {}
+    for opened in left_drills(journal):
+        name = Identity(opened.dag_id, opened.run_id).procedure_id
+        try:
+            answers[name] = "; ".join(clean_left_drill(opened, journal, topology, connections)) or "cleaned"
+        except SwitchbackError as error:
+            answers[name] = str(error)
+    return answers
