@@ -1,4 +1,4 @@
-"""What a drill may change on the real clusters: literal names, each of which shows that it belongs to this drill."""
+"""What a drill may change on the clusters: literal names, each of which shows that it is this drill's."""
 
 from __future__ import annotations
 

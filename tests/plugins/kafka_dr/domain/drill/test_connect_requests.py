@@ -9,7 +9,16 @@ from kafka_dr.domain.drill.connect_requests import require_request
 from kafka_dr.domain.fencing.exempt_canary import canary_config
 from kafka_dr.errors import OutsideDrill
 
-from tests.support.drills import CHECKPOINT, MIRROR, NAMES, ORDERS, SOURCE, checkpoint_config, scope, source_config
+from tests.support.drills.scopes import (
+    CHECKPOINT,
+    MIRROR,
+    NAMES,
+    ORDERS,
+    SOURCE,
+    checkpoint_config,
+    scope,
+    source_config,
+)
 
 OFFSETS = {"offsets": [{"partition": {"cluster": "primary", "topic": ORDERS, "partition": 0}, "offset": None}]}
 BOTH = f"{ORDERS}, {NAMES.own.canary}".replace(".", r"\.")

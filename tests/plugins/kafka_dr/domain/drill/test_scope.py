@@ -13,7 +13,7 @@ from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.errors import BadInput, OutsideDrill
 
-from tests.support.drills import DRILL_ID, FOREIGN, NAMES, ORDERS, PRODUCTIONS, READERS, SOURCE, scope
+from tests.support.drills.scopes import DRILL_ID, FOREIGN, NAMES, ORDERS, PRODUCTIONS, READERS, SOURCE, scope
 
 FIELDS = ("topics", "groups", "connectors", "transactional_ids")
 
