@@ -1,4 +1,4 @@
-"""Names of Switchback's own topics, connector and transactional ids, which differ between production and a drill."""
+"""Names of Switchback's own topics, connector and transactional ids, in production and in a drill."""
 
 from __future__ import annotations
 

@@ -91,10 +91,11 @@ class TopicRecreation:
         for batch in in_batches(old, _DELETED_AT_ONCE):
             self._procedure.authority.hold()
             # A superseded process must not delete a topic that a newer process has created under the same name.
-            ids = {name: self.before[name].topic_id for name in self._with_noted_id(batch)}
-            self._procedure.systems.target.delete_topics(ids, _DELETE_SECONDS, ids)
+            ids = {name: self.before[name].topic_id for name in batch}
+            self._procedure.systems.target.delete_topics(self._with_noted_id(batch), _DELETE_SECONDS, ids)
         for cluster, names in stale:
             self._procedure.authority.hold()
+            # A drill deletes a topic by its id alone.
             ids = {name: info.topic_id for name, info in cluster.topics(names).items()}
             cluster.delete_topics(names, _DELETE_SECONDS, ids)
         self._clear_offsets()

@@ -1,4 +1,4 @@
-"""What a drill may change on the real clusters: literal names, each of which shows that it belongs to this drill."""
+"""What a drill may change on the clusters: literal names, each of which shows that it is this drill's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NoReturn
 
 from kafka_dr.domain.drill.names import DRILL, DrillNames, internal_topics, mirrored_topics, short_id
 from kafka_dr.domain.kafka_model.acl import AclEntry
-from kafka_dr.domain.mirror_maker.naming import Naming, topic_problem
+from kafka_dr.domain.mirror_maker.naming import LONGEST_TOPIC, Naming
 from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, OutsideDrill
 
-_LEGAL = re.compile(r"[A-Za-z0-9._-]+")
+_LEGAL = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST_TOPIC}}}")
 _INTERNAL = re.compile(rf"mm2-offset-syncs\.{DRILL}\..+\.{DRILL}\.internal|.+\.{DRILL}\.checkpoints\.{DRILL}\.internal")
 
 
@@ -129,9 +129,6 @@ class DrillScope:
             for field, shape in shapes.items()
             for name in sorted(getattr(self, field), key=repr)
             if not (isinstance(name, str) and _LEGAL.fullmatch(name) and shape.fullmatch(name))
-        ]
-        problems += [
-            f"topics: {name!r}: {why}" for name in sorted(self.topics, key=repr) if (why := topic_problem(name))
         ]
         parts = self.routing_folder.split("/")
         if self.routing_folder and (parts[0] or ".." in parts or self.drill_id not in parts):

@@ -162,7 +162,7 @@ def test_a_source_that_accepted_nothing_is_said_to_have_accepted_nothing(watch: 
 class Tool:
     """In the place of Kafka's tool: two producers, one of them transactional."""
 
-    def __init__(self, jars: str, config: dict[str, Any], alias: str) -> None:
+    def __init__(self, jars: str, config: dict[str, Any], alias: str, scope: None) -> None:
         self.alias = alias
 
     def known(self) -> list[KnownTransaction]:

@@ -396,10 +396,10 @@ def overtaken(way: WayBack, monkeypatch: pytest.MonkeyPatch, meanwhile: Any) -> 
         cluster.partitions["payments"] = {0: 1}
     true = way.primary.delete_topics
 
-    def deleted(names: list[str], seconds: float) -> list[str]:
+    def deleted(names: list[str], seconds: float, ids: dict[str, str]) -> list[str]:
         if names == ["orders"]:
             meanwhile()
-        return true(names, seconds)
+        return true(names, seconds, ids)
 
     monkeypatch.setattr(way.primary, "delete_topics", deleted)
 

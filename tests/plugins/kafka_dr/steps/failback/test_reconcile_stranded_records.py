@@ -26,6 +26,7 @@ from kafka_dr.procedure.entries import ReplayBegun, StrandedExport, StrandedReco
 from kafka_dr.steps.failback.reconcile_stranded_records import ReconcileStrandedRecords
 from kafka_dr.vocabulary import PROGRESS_TOPIC, Entry, Step
 
+from tests.support.drills.scopes import NAMES
 from tests.support.facts import figures_of, tell
 from tests.support.fake_systems import FakeSystems
 from tests.support.replay_process import failed_over, found_stranded, stranded
@@ -205,6 +206,16 @@ def test_records_are_replayed_read_back_and_told(make: Any) -> None:
     assert (row["topic"], row["place"], row["decision"], row["read_back"]) == ("orders", "orders", "replay", 2_500)
     record = list(bench.world.records("read_committed", ORDERS))[2]
     assert record.headers == (("switchback.origin", b"standby/orders/0/100"), ("switchback.procedure", b"failback-r1"))
+
+
+def test_a_drill_replays_under_its_own_names(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its transactional id and its topic with progress records; production's are not touched."""
+    monkeypatch.setattr(FakeSystems, "own_names", NAMES.own)
+    bench = make(some(3), "replay")
+    assert reconcile(bench)["transactional_id"] == NAMES.own.replay
+    assert reconcile(bench)["replayed"] == 3 and bench.world.transactions == 1
+    assert NAMES.own.progress in bench.clusters["primary"].partitions
+    assert PROGRESS_TOPIC not in bench.clusters["primary"].partitions
 
 
 @pytest.mark.parametrize("decision", ["keep", "discard"])
