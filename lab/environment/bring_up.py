@@ -236,7 +236,7 @@ def _cluster_id() -> str:
 
 def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
     _in_parallel([partial(_start_site, lab, alias, progress) for alias in ALIASES])
-    # Not with the other workers: these are ready sooner while nothing else starts, and replication is mostly waiting.
+    # After the other workers, which so are ready sooner; beside the proof of replication, which mostly waits.
     drill_workers = [drill_worker(lab, alias) for alias in ALIASES if lab.load().has_drill_workers]
     starts = [partial(_start_worker, lab, worker, progress) for worker in drill_workers]
     _in_parallel([partial(_start_replication, lab, progress), *starts])

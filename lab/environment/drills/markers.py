@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
 from lab.environment.brokers import admin_client
@@ -16,5 +17,9 @@ REQUEST_SECONDS = 30.0
 def mark_environment(lab: Lab, alias: str) -> None:
     """Create a cluster's marker, a topic without records, unless the cluster has it."""
     client = admin_client(lab, alias)
-    if MARKER not in client.list_topics(timeout=REQUEST_SECONDS).topics:
+    try:
+        # Not only if it is not listed: a broker with ZooKeeper that has just started does not list every topic yet.
         client.create_topics([NewTopic(MARKER, 1)])[MARKER].result(timeout=REQUEST_SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
