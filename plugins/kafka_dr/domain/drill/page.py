@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_dr.domain.drill.findings import FindingState
+from kafka_dr.domain.drill.objectives import OBJECTIVES
 from kafka_dr.domain.drill.report import ReportField, report_fields, whole_section
 from kafka_dr.domain.drill.verdict import CANARY, FULL, OBSERVE
 from kafka_dr.domain.evidence.timeline import TimeLine, time_line
@@ -55,10 +56,24 @@ class JudgedRow:
 
 
 @dataclass(frozen=True)
-class ComparedSeconds:
-    """Seconds of a step in the last drill and in this one, as text and as lengths of bars in per cent."""
+class PassOverview:
+    """One pass in one row: its figures as text, each with the verdict on the objective and the verdict's colour."""
 
     of: str
+    flow: str
+    cells: Sequence[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class ComparedSeconds:
+    """Seconds of a step in the last drill and in this one, as text and as lengths of bars in per cent.
+
+    Attributes:
+        first: whether the row is the first one of its pass.
+    """
+
+    of: str
+    first: bool
     step: str
     before: str
     now: str
@@ -86,6 +101,7 @@ class DrillPage:
     sentences: Sequence[str]
     reasons: Sequence[Mapping[str, Any]]
     open: Sequence[Mapping[str, Any]]
+    overview: Sequence[PassOverview]
     achieved: Sequence[JudgedRow]
     lines: Sequence[tuple[str, str, TimeLine | None]]
     counts: Sequence[tuple[str, Sequence[str]]]
@@ -105,6 +121,7 @@ def summarise_drill(evidence: Mapping[str, Any]) -> DrillPage:
         sentences=list(drill_sentences(drill)),
         reasons=sorted(drill["reasons"], key=lambda reason: bool(reason["verdict"] != "failed")),
         open=[finding for finding in drill["findings"] if finding.get("state") == FindingState.OPEN],
+        overview=list(_overview(drill["achieved"]["by_pass"])),
         achieved=[_judged(row) for row in drill["achieved"]["by_pass"]],
         lines=list(_lines(drill)),
         counts=[(name, _figures(drill["passes"], key)) for key, name in _COUNTS.items()],
@@ -134,6 +151,26 @@ def _judged(row: Mapping[str, Any]) -> JudgedRow:
     )
 
 
+def _overview(rows: Sequence[Mapping[str, Any]]) -> Iterator[PassOverview]:
+    """Yield a row a pass; a pass without objectives has no row."""
+    for of, flow in dict.fromkeys((row["of"], row["flow"]) for row in rows):
+        mine = {row["name"]: row for row in rows if (row["of"], row["flow"]) == (of, flow)}
+        yield PassOverview(of, flow, [_cell(mine.get(name), name) for name in OBJECTIVES])
+
+
+def _cell(row: Mapping[str, Any] | None, name: str) -> tuple[str, str, str]:
+    if row is None:
+        return "no objective", "", ""
+    figure = row["most"] if row["most"] is not None else row["least"]
+    if figure is None:
+        text = "unknown"
+    else:
+        text = count_of(int(figure), "record") if name == "rpo_records" else format_duration(figure)
+        text = text if row["most"] is not None else f"at least {text}"
+    judged = _judged(row)
+    return text, f"{judged.verdict}: {judged.objective}", judged.kind
+
+
 def _lines(drill: Mapping[str, Any]) -> Iterator[tuple[str, str, TimeLine | None]]:
     own = {"steps": drill["steps"], "closed_at": drill["ended_at"]}
     yield "failover_drill", drill["verdict"], time_line(own)
@@ -152,6 +189,7 @@ def _compared(rows: Sequence[Mapping[str, Any]]) -> list[ComparedSeconds]:
     return [
         ComparedSeconds(
             row["pass"],
+            number == 0 or rows[number - 1]["pass"] != row["pass"],
             {"all": "the whole pass", "downtime": "clients' downtime"}.get(row["step"], row["step"]),
             _seconds(row["before"]),
             _seconds(row["now"]),
@@ -159,7 +197,7 @@ def _compared(rows: Sequence[Mapping[str, Any]]) -> list[ComparedSeconds]:
             round(100 * (row["before"] or 0.0) / most, 2),
             round(100 * (row["now"] or 0.0) / most, 2),
         )
-        for row in rows
+        for number, row in enumerate(rows)
     ]
 
 

@@ -111,7 +111,7 @@ def _achieved(facts: DrillFacts) -> dict[str, Any]:
         "verdicts": _worst(judged),
         "by_pass": [one.as_dict() for one in judged],
         "outlook": None if facts.outlook is None else dict(facts.outlook),
-        "standby": standby_time(facts.passes),
+        "standby": standby_time(facts),
         "restored": was_restored(facts),
     }
 
