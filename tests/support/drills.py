@@ -84,7 +84,9 @@ def simulated_loss() -> DrillPass:
                 "verdicts": {"rto_seconds": {"verdict": "met", "reason": "clients could use neither cluster for 61 s"},
                              "rpo_records": {"verdict": "unknown", "reason": "possible breach: no bound"},
                              "rpo_seconds": {"verdict": "unknown", "reason": "possible breach: no bound"}}}  # fmt: skip
-    found = evidence_of_pass("unplanned_failover", 320, loss=loss, achieved=achieved, rereads={"bound": 6, "mirror_maker": 90})
+    found = evidence_of_pass(
+        "unplanned_failover", 320, loss=loss, achieved=achieved, rereads={"bound": 6, "mirror_maker": 90}
+    )
     counted = replace(COUNTED, mirrored=4960, read=4960, lost_listed=40, lost_seconds=1.4, reread_most=4, positions_exact=8,
                       positions_bound=4)  # fmt: skip
     return DrillPass("unplanned_failover", "unplanned_failover", "primary", "standby", found,
@@ -129,7 +131,9 @@ def last_drill() -> dict[str, Any]:
                         closed_at="2026-08-27T02:11:00+00:00", left_over=["connector switchback-drill.1.x"])  # fmt: skip
     section = drill_section(before)
     for one in section["passes"]:
-        one["steps"] = [{**step, "seconds": round(step["seconds"] * 1.3 + n % 3, 1)} for n, step in enumerate(one["steps"])]
+        one["steps"] = [
+            {**step, "seconds": round(step["seconds"] * 1.3 + n % 3, 1)} for n, step in enumerate(one["steps"])
+        ]
     section["versions"] = {**section["versions"], "kafka.primary": "4.2.0"}
     section["fingerprint"] = {**FINGERPRINT, "voiding": {**FINGERPRINT["voiding"], "worker.source.version": "4.2.0"}}
     return section
@@ -142,10 +146,19 @@ def full_story() -> DrillFacts:
     slow = {**late["achieved"], "downtime_seconds": 341.0,
             "verdicts": {**late["achieved"]["verdicts"],
                          "rto_seconds": {"verdict": "breached", "reason": "clients could use neither cluster for 5 min 41 s"}}}  # fmt: skip
-    failure = {"at": at(75), "error": "KafkaUnavailable", "reason": "standby did not answer", "seen": "", "next_step": ""}
+    failure = {
+        "at": at(75),
+        "error": "KafkaUnavailable",
+        "reason": "standby did not answer",
+        "seen": "",
+        "next_step": "",
+    }
     rows = [{**step, "failures": [failure] if step["id"] == "commit_groups" else []} for step in late["steps"]]
     first = replace(facts.passes[0], evidence={**late, "achieved": slow, "steps": rows})
-    texts = {**TEXTS, "findings_owners": "NEW: Ines Example, due 2027-01-31, the call list was out of date\nask Bob about it"}
+    texts = {
+        **TEXTS,
+        "findings_owners": "NEW: Ines Example, due 2027-01-31, the call list was out of date\nask Bob about it",
+    }
     return replace(
         facts, passes=[first, *facts.passes[1:]], sign_offs=[SignOffAnswer("approver", at(690), texts)],
         deviations=[Deviation(at(130), "the operator restarted a proxy that was not part of the drill", "operator")],
