@@ -12,7 +12,15 @@ from kafka_dr.domain.drill.report import ReportField, report_fields, whole_secti
 from kafka_dr.domain.drill.verdict import CANARY, FULL, OBSERVE
 from kafka_dr.domain.evidence.timeline import TimeLine, time_line
 from kafka_dr.domain.objectives.verdict import Verdict, objective_text
-from kafka_dr.domain.plain_text import Shown, count_of, first_of, format_duration, format_moment, format_number
+from kafka_dr.domain.plain_text import (
+    Shown,
+    count_of,
+    first_few,
+    first_of,
+    format_duration,
+    format_moment,
+    format_number,
+)
 
 ROWS_SHOWN = 100
 _KINDS: Mapping[str, str] = {
@@ -141,6 +149,23 @@ def drill_sentences(drill: Mapping[str, Any]) -> Iterator[str]:
     due = f"The next drill is due by {format_moment(drill['next_due'])}." if drill["next_due"] else ""
     still = f"{count_of(len(found), 'finding')} {'is' if len(found) == 1 else 'are'} open."
     yield " ".join(filter(None, [still, due]))
+
+
+def drill_to_do(drill: Mapping[str, Any]) -> list[str]:
+    """Return what the people responsible for the drill have to do now, the most urgent first."""
+    tasks = []
+    if drill["left_over"]:
+        tasks.append(f"Remove what the clean-up left: {first_few(drill['left_over'], 5, '; ')}.")
+    if drill["verdict"] == "failed":
+        by = f" by {format_moment(drill['retest_due'])}" if drill["retest_due"] else ""
+        tasks.append(f"Mend what failed, and repeat the drill{by}.")
+    if not drill["sign_offs"]:
+        tasks.append("Answer sign_off_drill: scenario, third parties, observers, owners of the findings, conclusion.")
+    open_ones = [one["id"] for one in drill["findings"] if one.get("state") == FindingState.OPEN]
+    if open_ones:
+        listed = first_few(open_ones)
+        tasks.append(f"Give each open finding an owner and a date, or close or accept it by name: {listed}.")
+    return [*tasks, "Read drill_report.html beside this page: it has the whole report."]
 
 
 def _judged(row: Mapping[str, Any]) -> JudgedRow:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
@@ -188,7 +189,7 @@ def _flow_drills(flow: tuple[str, str], drills: Sequence[PeriodRow], period: Per
     due = parse_moment(last.next_due) if last else None
     late = [
         {"procedure_id": after.procedure_id, "days": round(days, 1)}
-        for before, after in zip(drills, drills[1:], strict=False)
+        for before, after in pairwise(drills)
         if (days := _days_late(before, after)) > 0 and _moment(after.ended_at) >= period.begin
     ]
     return FlowDrills(
