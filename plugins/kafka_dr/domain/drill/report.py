@@ -59,12 +59,13 @@ class ReportField:
 
 def whole_section(evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `drill` section of evidence; a field that an older version did not write is null or empty."""
-    return {**_empty_section(), **(evidence.get("drill") or {})}
+    return {**_empty_section(), "procedure_id": evidence.get("procedure_id"), **(evidence.get("drill") or {})}
 
 
 @cache
 def _empty_section() -> dict[str, Any]:
-    return drill_section(DrillFacts("", "", "", ""))
+    lists = dict.fromkeys(("reasons", "findings", "not_tested"), ())
+    return {**drill_section(DrillFacts("", "", "", "")), **lists}
 
 
 def report_fields(evidence: Mapping[str, Any]) -> list[ReportField]:

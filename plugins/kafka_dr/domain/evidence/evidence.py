@@ -239,12 +239,9 @@ def evidence_of(
         "positions": translated.translation.file if translated else None,
         "stranded": (assessed and assessed.stranded) or (stranded and stranded.export.folder) or None,
         "seconds": seconds_of(
-            steps,
-            opened.triggered_at if opened else closed_at,
-            closed_at,
-            _confirming_seconds(states),
+            steps, opened.triggered_at if opened else closed_at, closed_at, _confirming_seconds(states)
         ),
-        "drill": None if drill is None else dict(drill),
+        "drill": drill,
         "problems": list(problems),
         "closed_at": closed_at,
         "previous_digest": previous_digest,
