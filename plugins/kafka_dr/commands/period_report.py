@@ -20,7 +20,7 @@ from typing import Any
 
 from kafka_dr.config.settings import load_topology
 from kafka_dr.domain.canonical_json import read_json
-from kafka_dr.domain.drill.period import UNREADABLE, Period, PeriodRow, period_document, read_row
+from kafka_dr.domain.drill.period import UNREADABLE, PeriodRow, ReportPeriod, period_document, read_row
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.private_files import private_file, private_folder
 from kafka_dr.pages import render_page
@@ -73,7 +73,7 @@ def _day(text: str) -> date:
 def _document(options: argparse.Namespace) -> dict[str, Any]:
     """Return the report's content; raise OSError if the evidence folder cannot be read."""
     end = min(datetime.combine(options.last, time.max, UTC), datetime.now(UTC))
-    period = Period(datetime.combine(options.first, time.min, UTC), end, options.source, options.target)
+    period = ReportPeriod(datetime.combine(options.first, time.min, UTC), end, options.source, options.target)
     unread: list[dict[str, str]] = []
     rows = list(_rows(options.folder, unread))
     return period_document(rows, period, _watched_flows(options.folder), unread)

@@ -76,7 +76,7 @@ def list_retries(facts: DrillFacts) -> list[dict[str, Any]]:
     ]
 
 
-def standby_time(facts: DrillFacts) -> list[dict[str, Any]]:
+def time_on_other_cluster(facts: DrillFacts) -> list[dict[str, Any]]:
     """Return when another cluster than the first carried the load: from one redirection of clients to the next."""
     moves = [(one, at) for one in facts.passes if (at := _redirected_at(one))]
     return [

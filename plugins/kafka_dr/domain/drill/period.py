@@ -28,7 +28,7 @@ UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True)
-class Period:
+class ReportPeriod:
     """A period, and the flow to which the report is limited; None: every source, every target."""
 
     begin: datetime
@@ -150,7 +150,7 @@ def _objectives(told: Mapping[str, Any]) -> list[str]:
 
 def period_document(
     rows: Iterable[PeriodRow],
-    period: Period,
+    period: ReportPeriod,
     flows: Iterable[tuple[str, str]] = (),
     unread: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def period_document(
     }
 
 
-def _flow_drills(flow: tuple[str, str], drills: Sequence[PeriodRow], period: Period) -> FlowDrills:
+def _flow_drills(flow: tuple[str, str], drills: Sequence[PeriodRow], period: ReportPeriod) -> FlowDrills:
     """Return the drills of a flow; `drills` are in the order in which they ended."""
     last = drills[-1] if drills else None
     due = parse_moment(last.next_due) if last else None
@@ -208,7 +208,7 @@ def _days_late(before: PeriodRow, after: PeriodRow) -> float:
     return 0.0 if due is None else (_moment(after.ended_at) - due).total_seconds() / 86400
 
 
-def _open_findings(drills: Sequence[PeriodRow], period: Period) -> list[dict[str, Any]]:
+def _open_findings(drills: Sequence[PeriodRow], period: ReportPeriod) -> list[dict[str, Any]]:
     """Return the findings that the last drill of each flow left open, each with its flow and whether it is overdue."""
     last = {row.flow: row for row in drills}
     today = period.end.date().isoformat()

@@ -27,7 +27,7 @@ TITLES: Mapping[str, str] = {
     "account": "Account, step by step",
     "achieved": "Achieved, beside the objectives",
     "integrity": "Data integrity",
-    "standby": "Time on the other cluster, and return",
+    "other_cluster": "Time on the other cluster, and return",
     "deviations": "Deviations and retries",
     "findings": "Findings",
     "comparison": "Comparison with the last drill",
@@ -121,12 +121,12 @@ def _happened(drill: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         }
         for one in drill["passes"]
     ]
-    achieved = {name: value for name, value in drill["achieved"].items() if name not in ("standby", "restored")}
+    achieved = {name: value for name, value in drill["achieved"].items() if name not in ("other_cluster", "restored")}
     return {
         "account": {"steps": drill["steps"], "passes": account, "steps_not_run": drill["steps_not_run"]},
         "achieved": achieved,
         "integrity": {"passes": integrity, "untouched": drill["untouched"], "left_over": drill["left_over"]},
-        "standby": _some(drill["achieved"], "standby", "restored"),
+        "other_cluster": _some(drill["achieved"], "other_cluster", "restored"),
         "deviations": _some(drill, "deviations", "retries", "planted", "scope_refusals", "stopped"),
     }
 

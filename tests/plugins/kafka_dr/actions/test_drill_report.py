@@ -15,7 +15,7 @@ from kafka_dr.domain.drill.facts import DrillFacts, SignOffAnswer
 from kafka_dr.domain.drill.report import TITLES
 from kafka_dr.domain.drill.section import drill_section
 
-from tests.support.drills import at, evidence_with, full_story, good_facts
+from tests.support.drills.canary_drill import at, evidence_with, full_story, good_facts
 
 ODD = "<script>alert('x')</script>&\"'{{ 7*7 }}\u202e"
 FACTS = {

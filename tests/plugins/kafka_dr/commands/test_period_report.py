@@ -11,7 +11,7 @@ import pytest
 from kafka_dr.commands import period_report
 from kafka_dr.domain.drill.section import drill_section
 
-from tests.support.drills import evidence_with, full_story
+from tests.support.drills.canary_drill import evidence_with, full_story
 
 YEAR = ("--from", "2026-01-01", "--to", "2026-12-31")
 NAME = "period_report_2026-01-01_2026-12-31"

@@ -8,7 +8,7 @@ import pytest
 from kafka_dr.domain.drill.comparison import change_percent, compare_drills
 from kafka_dr.domain.drill.section import drill_section
 
-from tests.support.drills import FINGERPRINT, good_facts, last_drill
+from tests.support.drills.canary_drill import FINGERPRINT, good_facts, last_drill
 
 
 def test_the_first_drill_is_compared_with_nothing() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.drill.period import UNREADABLE, Period, PeriodRow, period_document, read_row
+from kafka_dr.domain.drill.period import UNREADABLE, PeriodRow, ReportPeriod, period_document, read_row
 from kafka_dr.domain.drill.section import drill_section
 
-from tests.support.drills import evidence_with, full_story, good_facts
+from tests.support.drills.canary_drill import evidence_with, full_story, good_facts
 
 JANUARY, DECEMBER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 31, tzinfo=UTC)
-YEAR = Period(JANUARY, DECEMBER)
+YEAR = ReportPeriod(JANUARY, DECEMBER)
 
 
 def row(day: int, name: str = "", **changes: Any) -> PeriodRow:
@@ -86,7 +86,7 @@ def test_a_drill_that_came_late_is_named_with_its_days() -> None:
 def test_open_findings_are_those_of_the_last_drill_of_each_flow() -> None:
     """With owner and date, and whether the date is over."""
     rows = [drill(5, 97, "one"), drill(50, 97, "two")]
-    found = period_document(rows, Period(JANUARY, datetime(2027, 2, 1, tzinfo=UTC)))["open_findings"]
+    found = period_document(rows, ReportPeriod(JANUARY, datetime(2027, 2, 1, tzinfo=UTC)))["open_findings"]
     assert {one["drill"] for one in found} == {"two"} and len(found) == 3
     assert {one["owner"]: one["overdue"] for one in found} == {"Ines Example": True, None: False}
 
@@ -94,9 +94,9 @@ def test_open_findings_are_those_of_the_last_drill_of_each_flow() -> None:
 def test_a_report_is_limited_to_one_flow() -> None:
     """By source, by target, or by both."""
     rows = [row(1, "there"), row(2, "back", source="standby", target="primary")]
-    told = period_document(rows, Period(JANUARY, DECEMBER, source="standby"))
+    told = period_document(rows, ReportPeriod(JANUARY, DECEMBER, source="standby"))
     assert [one["procedure_id"] for one in told["moves"]] == ["back"]
-    assert period_document(rows, Period(JANUARY, DECEMBER, "standby", "third"))["moves"] == []
+    assert period_document(rows, ReportPeriod(JANUARY, DECEMBER, "standby", "third"))["moves"] == []
 
 
 def test_changed_evidence_is_named() -> None:

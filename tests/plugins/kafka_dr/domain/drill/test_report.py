@@ -9,7 +9,7 @@ from kafka_dr.domain.drill.facts import DrillFacts
 from kafka_dr.domain.drill.report import TITLES, report_document, report_fields
 from kafka_dr.domain.drill.section import drill_section
 
-from tests.support.drills import evidence_with, full_story, good_facts
+from tests.support.drills.canary_drill import evidence_with, full_story, good_facts
 
 #: What an auditor asks a drill's report for, in this order.
 FIELDS = (
@@ -24,7 +24,7 @@ FIELDS = (
     "account",
     "achieved",
     "integrity",
-    "standby",
+    "other_cluster",
     "deviations",
     "findings",
     "comparison",

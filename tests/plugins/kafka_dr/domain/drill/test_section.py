@@ -9,7 +9,7 @@ import pytest
 from kafka_dr.domain.drill.facts import DrillFacts, Untouched
 from kafka_dr.domain.drill.section import drill_section
 
-from tests.support.drills import at, full_story, good_facts, last_drill
+from tests.support.drills.canary_drill import at, full_story, good_facts, last_drill
 
 CONTRACT = {
     "kind",
@@ -128,10 +128,10 @@ def test_people_are_listed_with_their_roles() -> None:
 def test_the_time_on_the_other_cluster_and_the_return() -> None:
     """From one redirection of clients to the next; the last pass brought them back."""
     achieved = drill_section(good_facts())["achieved"]
-    assert [one["cluster"] for one in achieved["standby"]] == ["standby", "standby"]
-    assert all(one["seconds"] > 0 for one in achieved["standby"]) and achieved["restored"] is True
+    assert [one["cluster"] for one in achieved["other_cluster"]] == ["standby", "standby"]
+    assert all(one["seconds"] > 0 for one in achieved["other_cluster"]) and achieved["restored"] is True
     there = drill_section(good_facts(passes=good_facts().passes[:1]))["achieved"]
-    assert (there["standby"], there["restored"]) == ([], False)
+    assert (there["other_cluster"], there["restored"]) == ([], False)
 
 
 def test_the_last_drill_is_named_by_id_verdict_and_digest() -> None:

@@ -14,7 +14,7 @@ from kafka_dr.domain.drill.findings import finding_id
 from kafka_dr.domain.drill.section import drill_section
 from kafka_dr.domain.drill.verdict import DrillVerdict, judge_drill
 
-from tests.support.drills import TEXTS, at, good_facts
+from tests.support.drills.canary_drill import TEXTS, at, good_facts
 
 WORSE = [DrillVerdict.PASSED, DrillVerdict.CONDITIONAL, DrillVerdict.FAILED]
 
