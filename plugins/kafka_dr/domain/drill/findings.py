@@ -105,7 +105,7 @@ def reported_findings(answers: Sequence[FindingAnswer], drill_id: str) -> list[D
     """Return the findings that people reported in their sign-offs."""
     return [
         DrillFinding(finding_id("reported", answer.text), FindingSeverity.MAJOR, answer.text, answer.owner, answer.due,
-                heading=f"{PAGE}#reported", found_in=drill_id)
+                heading=f"{PAGE}#finding_reported", found_in=drill_id)
         for answer in answers
         if answer.id == NEW
     ]  # fmt: skip
