@@ -32,6 +32,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "positions": str,
     "stranded": (str, type(None)),
     "seconds": dict,
+    "drill": type(None),
     "digest": str,
     "previous_digest": (str, type(None)),
 }

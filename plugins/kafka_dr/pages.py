@@ -28,7 +28,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=visible_text,
+        finalize=_visible_value,
     )
     environment.filters |= {
         "number": format_number,
@@ -38,6 +38,11 @@ def _environment() -> Environment:
         "clock": format_clock,
     }
     return environment
+
+
+def _visible_value(value: Any) -> Any:
+    """Return what a template prints for a value; a macro's output is unchanged, because its values were printed so."""
+    return value if hasattr(value, "__html__") else visible_text(value)
 
 
 def render_page(template: str, **values: Any) -> str:

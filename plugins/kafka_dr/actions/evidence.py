@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.actions.drill_report import drill_report_files
 from kafka_dr.actions.loss_changes import loss_beyond_approval, loss_since
 from kafka_dr.domain.evidence.evidence import LossSince, evidence_of
 from kafka_dr.domain.evidence.summary import summarise_evidence
@@ -202,9 +203,10 @@ def evidence_text(evidence: dict[str, Any]) -> str:
 
 
 def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
-    """Write evidence.json and evidence.html to `folder`, each to a temporary file that is then renamed."""
+    """Write evidence.json, evidence.html and the report of a drill, each to a temporary file that is then renamed."""
     private_folder(folder)
-    for name, text in (("evidence.json", evidence_text(evidence)), ("evidence.html", evidence_page(evidence))):
+    texts = {"evidence.json": evidence_text(evidence), "evidence.html": evidence_page(evidence)}
+    for name, text in {**texts, **drill_report_files(evidence)}.items():
         aside = private_file(folder / f".{name}.{uuid.uuid4().hex}.writing")
         aside.write_text(text, encoding="utf-8")
         aside.replace(folder / name)

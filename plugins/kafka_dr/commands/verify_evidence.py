@@ -19,6 +19,7 @@ from typing import Any, TypeGuard
 import pandas as pd
 from jinja2 import UndefinedError
 
+from kafka_dr.actions.drill_report import drill_report_files
 from kafka_dr.actions.evidence import evidence_page, evidence_text
 from kafka_dr.config.params import quoted_value
 from kafka_dr.domain.canonical_json import digest_of, read_json
@@ -106,14 +107,18 @@ def changed_evidence(raw: bytes, evidence: dict[str, Any]) -> Iterator[str]:
 
 
 def changed_page(folder: Path, evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a problem if evidence.html is not the page that evidence.json gives when it is rendered now."""
+    """Yield a problem for each page or report that is not what evidence.json gives when it is rendered now."""
     try:
-        expected = evidence_page(evidence).encode("utf-8", "surrogatepass")
+        expected = {"evidence.html": evidence_page(evidence), **drill_report_files(evidence)}
     except (AttributeError, LookupError, TypeError, ValueError, UndefinedError) as error:
         yield f"evidence.html cannot be compared: no page can be made from evidence.json ({type(error).__name__})"
         return
-    if (folder / "evidence.html").read_bytes() != expected:
-        yield "evidence.html was changed, or made by another version of this program"
+    for name, text in expected.items():
+        path = folder / name
+        if not path.is_file():
+            yield f"{name} is missing"
+        elif path.read_bytes() != text.encode("utf-8", "surrogatepass"):
+            yield f"{name} was changed, or made by another version of this program"
 
 
 def listed_receipts(evidence: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -71,7 +71,7 @@ def evidence_of(
     whole = {"procedure_id": f"{dag_id}-1", "dag_id": dag_id, "source": source, "target": target, "reason": "test"}
     whole |= {"outcome": "completed", "plan": plan, "plan_digest": sealed(plan), "steps": told_of_steps}
     whole |= {"repeats": {}, "positions": "positions.parquet", "stranded": None, "previous_digest": None}
-    whole |= {"closed_at": MOMENT, "problems": [], "warnings": [], "objectives": None}
+    whole |= {"closed_at": MOMENT, "problems": [], "warnings": [], "objectives": None, "drill": None}
     seconds = {"own": 1.0, "drain": 0, "people": 1, "whole": 2.0}
     return with_achieved(whole | {"seconds": seconds | {"downtime": 2.0 * (dag_id == UNPLANNED)}} | fields)
 

@@ -76,13 +76,13 @@ def list_retries(facts: DrillFacts) -> list[dict[str, Any]]:
     ]
 
 
-def standby_time(passes: Sequence[DrillPass]) -> list[dict[str, Any]]:
-    """Return when another cluster than at first carried the load: from one redirection of clients to the next one."""
-    moves = [(one, at) for one in passes if (at := _redirected_at(one))]
+def time_on_other_cluster(facts: DrillFacts) -> list[dict[str, Any]]:
+    """Return when another cluster than the first carried the load: from one redirection of clients to the next."""
+    moves = [(one, at) for one in facts.passes if (at := _redirected_at(one))]
     return [
         {"cluster": first.target, "began_at": began, "ended_at": ended, "seconds": _between(began, ended)}
         for (first, began), (second, ended) in pairwise(moves)
-        if second.source == first.target
+        if second.source == first.target != facts.source
     ]
 
 

@@ -18,7 +18,7 @@ from kafka_dr.domain.drill.sign_off import NEW, FindingAnswer
 PAGE = "runbooks/drill_report.md"
 
 
-class Severity(StrEnum):
+class FindingSeverity(StrEnum):
     """How much a finding weighs: critical findings fail a drill, major ones keep it from passing."""
 
     CRITICAL = "critical"
@@ -34,7 +34,7 @@ class FindingState(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class DrillFinding:
     """Something that a drill found wrong.
 
     Attributes:
@@ -48,7 +48,7 @@ class Finding:
     """
 
     id: str
-    severity: Severity
+    severity: FindingSeverity
     text: str
     owner: str | None = None
     due: str | None = None
@@ -68,10 +68,10 @@ class Finding:
         return {**asdict(self), "severity": self.severity.value, "state": self.state.value}
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Finding:
+    def from_dict(cls, row: Mapping[str, Any]) -> DrillFinding:
         """Return the finding in a row of evidence; fields that the row lacks have their defaults."""
         known = {name: row[name] for name in cls.__dataclass_fields__ if row.get(name) is not None}
-        severity, state = Severity(known.get("severity", "major")), FindingState(known.get("state", "open"))
+        severity, state = FindingSeverity(known.get("severity", "major")), FindingState(known.get("state", "open"))
         return cls(**{"text": "", **known, "severity": severity, "state": state})
 
 
@@ -80,13 +80,13 @@ def finding_id(code: str, about: str = "") -> str:
     return f"F-{hashlib.sha256(f'{code} {about}'.encode()).hexdigest()[:6].upper()}"
 
 
-def open_before(previous: Mapping[str, Any] | None) -> list[Finding]:
+def open_before(previous: Mapping[str, Any] | None) -> list[DrillFinding]:
     """Return the findings that the last drill left open; [] without a last drill."""
-    rows = map(Finding.from_dict, (previous or {}).get("findings") or ())
+    rows = map(DrillFinding.from_dict, (previous or {}).get("findings") or ())
     return [finding for finding in rows if finding.is_open]
 
 
-def with_answers(findings: Iterable[Finding], answers: Sequence[FindingAnswer]) -> list[Finding]:
+def with_answers(findings: Iterable[DrillFinding], answers: Sequence[FindingAnswer]) -> list[DrillFinding]:
     """Return findings with the owners, dates and states that people gave them; the last answer of a kind counts."""
     answered = {finding.id: finding for finding in findings}
     for answer in answers:
@@ -95,17 +95,17 @@ def with_answers(findings: Iterable[Finding], answers: Sequence[FindingAnswer]) 
     return list(answered.values())
 
 
-def _with_answer(finding: Finding, answer: FindingAnswer) -> Finding:
+def _with_answer(finding: DrillFinding, answer: FindingAnswer) -> DrillFinding:
     if answer.state == FindingState.OPEN:
         return replace(finding, owner=answer.owner, due=answer.due)
     return replace(finding, state=FindingState(answer.state), by=answer.by, answer=answer.text)
 
 
-def reported_findings(answers: Sequence[FindingAnswer], drill_id: str) -> list[Finding]:
+def reported_findings(answers: Sequence[FindingAnswer], drill_id: str) -> list[DrillFinding]:
     """Return the findings that people reported in their sign-offs."""
     return [
-        Finding(finding_id("reported", answer.text), Severity.MAJOR, answer.text, answer.owner, answer.due,
-                heading=f"{PAGE}#reported", found_in=drill_id)
+        DrillFinding(finding_id("reported", answer.text), FindingSeverity.MAJOR, answer.text, answer.owner, answer.due,
+                heading=f"{PAGE}#finding_reported", found_in=drill_id)
         for answer in answers
         if answer.id == NEW
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A drill's objectives beside what its passes achieved; of an observe drill, beside what a failover now would cost."""
+"""A drill's objectives beside what its passes achieved, or, without passes, beside a forecast."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from kafka_dr.domain.drill.account import (
     list_passes,
     list_retries,
     own_account,
-    standby_time,
+    time_on_other_cluster,
     was_restored,
 )
 from kafka_dr.domain.drill.comparison import compare_drills
@@ -111,7 +111,7 @@ def _achieved(facts: DrillFacts) -> dict[str, Any]:
         "verdicts": _worst(judged),
         "by_pass": [one.as_dict() for one in judged],
         "outlook": None if facts.outlook is None else dict(facts.outlook),
-        "standby": standby_time(facts.passes),
+        "other_cluster": time_on_other_cluster(facts),
         "restored": was_restored(facts),
     }
 

@@ -15,8 +15,8 @@ from enum import StrEnum
 from kafka_dr.domain.drill.facts import DrillFacts, DrillPass, Integrity
 from kafka_dr.domain.drill.findings import (
     PAGE,
-    Finding,
-    Severity,
+    DrillFinding,
+    FindingSeverity,
     finding_id,
     open_before,
     reported_findings,
@@ -67,7 +67,7 @@ class Judgement:
 
     verdict: DrillVerdict
     reasons: Sequence[Reason]
-    findings: Sequence[Finding]
+    findings: Sequence[DrillFinding]
     sign_off: SignOff
 
 
@@ -220,7 +220,7 @@ def _of_the_drill(facts: DrillFacts) -> Iterator[Reason]:
         yield _conditional("fingerprint_unknown", "", "what was in place during the drill could not be read")
 
 
-def _of_people(facts: DrillFacts, found: Iterable[Finding], seen: set[str]) -> Iterator[Reason]:
+def _of_people(facts: DrillFacts, found: Iterable[DrillFinding], seen: set[str]) -> Iterator[Reason]:
     """Yield reasons of open findings that this drill did not make itself, and of a missing sign-off."""
     for finding in found:
         if finding.is_open and finding.id not in seen:
@@ -233,7 +233,7 @@ def _of_people(facts: DrillFacts, found: Iterable[Finding], seen: set[str]) -> I
         yield _conditional("no_sign_off", "", "nobody has answered sign_off_drill")
 
 
-def _is_overdue(finding: Finding, closed_at: str | None) -> bool:
+def _is_overdue(finding: DrillFinding, closed_at: str | None) -> bool:
     return bool(finding.due and closed_at and finding.due < format_moment(closed_at)[:10])
 
 
@@ -244,7 +244,7 @@ def _listed(items: Sequence[str]) -> str:
 # -- findings ----------------------------------------------------------------------------------------------------
 
 
-def _findings(facts: DrillFacts, seen: Iterable[Reason]) -> tuple[list[Finding], SignOff]:
+def _findings(facts: DrillFacts, seen: Iterable[Reason]) -> tuple[list[DrillFinding], SignOff]:
     """Return the drill's findings and those that the last drill left open, with what the sign-offs say of them."""
     before = {finding.id: finding for finding in open_before(facts.previous)}
     listed = {**before, **{reason.id: _finding(reason, facts, before.get(reason.id)) for reason in seen}}
@@ -255,11 +255,11 @@ def _findings(facts: DrillFacts, seen: Iterable[Reason]) -> tuple[list[Finding],
     return found, sign_off
 
 
-def _finding(reason: Reason, facts: DrillFacts, before: Finding | None) -> Finding:
+def _finding(reason: Reason, facts: DrillFacts, before: DrillFinding | None) -> DrillFinding:
     """Return the finding of a reason; a fault that the last drill found, too, keeps its owner and date."""
-    return Finding(
+    return DrillFinding(
         reason.id,
-        Severity.CRITICAL if reason.verdict is DrillVerdict.FAILED else Severity.MAJOR,
+        FindingSeverity.CRITICAL if reason.verdict is DrillVerdict.FAILED else FindingSeverity.MAJOR,
         reason.text,
         owner=before.owner if before else None,
         due=before.due if before else None,

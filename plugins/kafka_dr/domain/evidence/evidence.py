@@ -185,6 +185,7 @@ def evidence_of(
     problems: Sequence[str] = (),
     since: LossSince | None = None,
     plan: Mapping[str, Any] | None = None,
+    drill: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the evidence of a procedure as plain data, with its digest.
 
@@ -198,6 +199,7 @@ def evidence_of(
         problems: parts of the evidence that are missing, each with the reason.
         since: the loss by observations newer than the approved inventory; None if the approved rows are still right.
         plan: the newest plan; None if there is none, or if a journal entry of an earlier version has it.
+        drill: as of `drill_section`; None if the procedure is no drill.
     """
     outcome, steps = outcome_of(lines, request["dag_id"]), steps_of(lines, order)
     states = [state for step in order if (state := _newest_state(lines, step))]
@@ -237,11 +239,9 @@ def evidence_of(
         "positions": translated.translation.file if translated else None,
         "stranded": (assessed and assessed.stranded) or (stranded and stranded.export.folder) or None,
         "seconds": seconds_of(
-            steps,
-            opened.triggered_at if opened else closed_at,
-            closed_at,
-            _confirming_seconds(states),
+            steps, opened.triggered_at if opened else closed_at, closed_at, _confirming_seconds(states)
         ),
+        "drill": drill,
         "problems": list(problems),
         "closed_at": closed_at,
         "previous_digest": previous_digest,

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_dr.domain.drill.page import drill_sentences, drill_to_do
+from kafka_dr.domain.drill.report import whole_section
 from kafka_dr.domain.evidence.fields import Evidence, excluded_rows, figures_by_step, step_done
 from kafka_dr.domain.evidence.loss_chart import loss_picture
 from kafka_dr.domain.evidence.next_steps import failures_of, next_steps
@@ -134,16 +136,13 @@ class EvidenceSummary:
 def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
     """Return everything that the evidence page shows, computed from a procedure's evidence."""
     plan = evidence["plan"] or {}
-    figures, restores = figures_by_step(evidence), evidence["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id
+    figures = figures_by_step(evidence)
+    sentences, to_do = _lines(evidence)
     return EvidenceSummary(
         warnings=list(evidence.get("warnings", [])),
-        sentences=(
-            restore_sentences(evidence)
-            if restores
-            else [_result_sentence(evidence), client_whereabouts(evidence), placement_sentence(evidence)]
-        ),
+        sentences=sentences,
         trouble=failures_of(evidence),
-        to_do=restore_to_do(evidence) if restores else next_steps(evidence),
+        to_do=to_do,
         line=time_line(evidence),
         still=_downtime(evidence, plan),
         fence=_fence(evidence),
@@ -168,6 +167,16 @@ def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
 
 
 # -- in three sentences ------------------------------------------------------------------------------------------
+
+
+def _lines(e: Evidence) -> tuple[list[str], list[str]]:
+    """Return the first sentences of the page, and what has to be done now."""
+    if e.get("drill"):
+        drill = whole_section(e)
+        return list(drill_sentences(drill)), drill_to_do(drill)
+    if e["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id:
+        return restore_sentences(e), restore_to_do(e)
+    return [_result_sentence(e), client_whereabouts(e), placement_sentence(e)], next_steps(e)
 
 
 def _result_sentence(e: Evidence) -> str:

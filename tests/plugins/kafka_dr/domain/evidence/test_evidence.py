@@ -217,6 +217,16 @@ def test_problems_are_told_and_covered_by_the_digest() -> None:
     assert evidence(lines)["problems"] == [] and evidence(lines)["digest"] != told["digest"]
 
 
+def test_drill_is_a_field_of_every_evidence() -> None:
+    """Null where the procedure is no drill; a drill's section stands there whole, and the digest covers it."""
+    for lines, _ in HISTORIES.values():
+        assert evidence(lines)["drill"] is None
+    bounds = {"cut_off": [], "boundary": []}
+    section = {"kind": "canary", "verdict": "passed"}
+    told = evidence_of("p-1", REQUEST, done(*TO_THE_END), ORDER, bounds, at(100), None, drill=section)
+    assert told["drill"] == section and told["digest"] != evidence(done(*TO_THE_END))["digest"]
+
+
 def test_the_first_failing_step_is_named_with_what_was_seen_and_what_to_do() -> None:
     """The reason is the failing step's last failure, not an earlier one of its own nor one of a later step."""
     earlier = {**FAILURE, "reason": "Something else"}
