@@ -281,9 +281,9 @@ class OverviewReader:
 
 
 def _moving_entries(journal: Journal, procedure_id: str) -> Iterator[JournalEntry]:
-    """Yield the entries that say whether a procedure moved clients; of open_target the newest one only."""
-    opening = [journal.last(procedure_id, Step.OPEN_TARGET, kind) for kind in (Entry.OUTCOME, Entry.INTENT)]
-    newest = next((entry for entry in opening if entry), None)
+    """Yield the entries that say whether a procedure moved clients; of open_target one alone, as they may be large."""
+    newest = journal.last(procedure_id, Step.OPEN_TARGET, Entry.OUTCOME)
+    newest = newest or journal.last(procedure_id, Step.OPEN_TARGET, Entry.INTENT)
     if newest is not None:
         yield from journal.entries(procedure_id, Step.OPEN_PROCEDURE, Entry.OPENED)
         yield newest

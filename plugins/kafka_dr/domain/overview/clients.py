@@ -55,9 +55,10 @@ class ClientPlace:
 
     Attributes:
         alias: the cluster on which clients work; None if that is unknown, or if clients are being moved.
-        words: what is known, as a part of a sentence that follows the alias.
+        words: how that is known, or why it is not.
         since: since when clients are there; None if no procedure moved them, or if they are being moved.
         moved_by: the procedure that moved them; "" without one.
+        label: what stands in place of the alias if there is none.
     """
 
     alias: str | None
@@ -65,6 +66,7 @@ class ClientPlace:
     writes: tuple[ClusterWrites, ...]
     since: datetime | None = None
     moved_by: str = ""
+    label: str = "unknown"
 
 
 def unmoved_place(source: str, target: str, *, in_use: bool) -> ClientPlace:
@@ -77,21 +79,21 @@ def unmoved_place(source: str, target: str, *, in_use: bool) -> ClientPlace:
     unknown = ClusterWrites(target, Writes.UNKNOWN, "no procedure has fenced or opened it")
     own = ClusterWrites(source, Writes.UNKNOWN, "no procedure has fenced it, and none has tried a write")
     if in_use:
-        return ClientPlace(source, "never moved", (own, unknown))
-    words = f"never moved by a procedure: on {source}, unless the opposite flow is the one in use"
+        return ClientPlace(source, "no procedure has ever moved them", (own, unknown))
+    words = f"no procedure has moved them: they are on {source}, unless the opposite flow is the one in use"
     return ClientPlace(None, words, (own, unknown))
 
 
 def hidden_place(source: str, target: str) -> ClientPlace:
     """Return the place of clients for a reader who may not read the procedure that decides on it."""
     why = "you may not read the procedure that says so"
-    return ClientPlace(None, f"not shown: {why}", _both_unknown(source, target, why))
+    return ClientPlace(None, why, _both_unknown(source, target, why), label="not shown")
 
 
 def unread_place(source: str, target: str) -> ClientPlace:
     """Return the place of clients while the journal cannot be read."""
     why = "the journal cannot be read"
-    return ClientPlace(None, f"unknown: {why}", _both_unknown(source, target, why))
+    return ClientPlace(None, why, _both_unknown(source, target, why))
 
 
 def place_while_held(held: ProcedureStatus) -> ClientPlace | None:
@@ -113,8 +115,8 @@ def place_while_held(held: ProcedureStatus) -> ClientPlace | None:
     if state.get(Step.OPEN_TARGET) == "done":
         target = ClusterWrites(held.target, Writes.ACCEPTED, "open_target is done")
     doing = "stopped while it moved" if held.outcome else "is moving"
-    words = f"between {held.source} and {held.target}: {held.id} {doing} clients"
-    return ClientPlace(None, words, (source, target))
+    words = f"{held.id} {doing} clients from {held.source} to {held.target}"
+    return ClientPlace(None, words, (source, target), label="between the clusters")
 
 
 def place_after(move: LatestMove, lines: Sequence[Line], contested: str = "") -> ClientPlace:
@@ -130,10 +132,10 @@ def place_after(move: LatestMove, lines: Sequence[Line], contested: str = "") ->
     if contested:
         why = "somebody undoes the last move again and again"
         writes = _both_unknown(move.source, move.target, why)
-        return ClientPlace(None, f"unknown: {why}", writes, moved_by=move.procedure_id)
+        return ClientPlace(None, why, writes, moved_by=move.procedure_id)
     if opened is None:
         why = f"{move.procedure_id} has begun to open {move.target}, and did not end that"
-        return ClientPlace(None, f"unknown: {why}", _both_unknown(move.source, move.target, why))
+        return ClientPlace(None, why, _both_unknown(move.source, move.target, why))
     writes = (
         ClusterWrites(
             move.target, Writes.ACCEPTED, f"opened by {move.procedure_id} at {format_moment(opened.at.isoformat())}"
@@ -141,7 +143,7 @@ def place_after(move: LatestMove, lines: Sequence[Line], contested: str = "") ->
         _old_source(move, lines),
     )
     if sent is None:
-        words = f"unknown: {move.target} is open, and clients were not sent there"
+        words = f"{move.target} is open, and clients were not sent there"
         return ClientPlace(None, words, writes, moved_by=move.procedure_id)
     return ClientPlace(move.target, "moved there", writes, sent.at, move.procedure_id)
 
