@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 from kafka_dr.config.params import LONGEST_REASON, check_params
 from kafka_dr.config.settings import Deadlines, Topology
-from kafka_dr.dag_policy import procedure_form
+from kafka_dr.dag_policy import flow_form, procedure_form
 from kafka_dr.errors import BadInput
 from kafka_dr.procedures import PROCEDURES, foreign_params
 from kafka_dr.vocabulary import Step
+
+from tests.support.bench import Bench
 
 #: Without a cluster: only whether a param is known is looked at.
 NO_TOPOLOGY = Topology.model_construct(clusters={}, flows=(), kafka_tools=None, deadlines=Deadlines())
@@ -130,3 +133,53 @@ def test_the_check_knows_every_field_of_a_form(dag_id: str) -> None:
         check_params(NO_TOPOLOGY, dict.fromkeys(fields, object()), foreign_params(dag_id))
     assert not [problem for problem in refused.value.problems if "no such param" in problem]
     assert foreign_params(dag_id) == {name for other in PROCEDURES for name in procedure_form(other)} - set(fields)
+
+
+ALIAS_FORMS = [*PROCEDURES, "readiness_check"]
+
+
+def form_of(dag_id: str) -> dict[str, Any]:
+    """The params of a DAG's form."""
+    return flow_form() if dag_id == "readiness_check" else procedure_form(dag_id)
+
+
+@pytest.mark.parametrize("dag_id", ALIAS_FORMS)
+def test_clusters_are_proposed_by_their_aliases(dag_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the topology, sorted; another value is still taken by the form, and refused by the run."""
+    Bench(tmp_path)
+    monkeypatch.setenv("KAFKA_DR_TOPOLOGY", str(tmp_path / "topology.yaml"))
+    form = form_of(dag_id)
+    assert [form[name].schema["examples"] for name in ("source", "target")] == [["primary", "standby"]] * 2
+    params = ParamsDict(form)
+    params.update({"source": "elsewhere", "target": "standby"} | ({"reason": "r"} if "reason" in form else {}))
+    assert params.validate()["source"] == "elsewhere"
+
+
+@pytest.mark.parametrize("text", [None, "clusters: 7", "clusters: [", "\0"])
+@pytest.mark.parametrize("dag_id", ALIAS_FORMS)
+def test_a_topology_that_cannot_be_read_leaves_plain_fields(
+    dag_id: str, text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file, a wrong one, one that is no YAML: the DAG has its form, with the same values allowed."""
+    monkeypatch.setenv("KAFKA_DR_TOPOLOGY", str(tmp_path / "topology.yaml"))
+    if text is not None:
+        (tmp_path / "topology.yaml").write_text(text)
+    form = form_of(dag_id)
+    assert not any("examples" in form[name].schema for name in ("source", "target"))
+    Bench(tmp_path)
+    schemas = [{**param.schema, "examples": None} for param in form.values()]
+    assert schemas == [{**param.schema, "examples": None} for param in form_of(dag_id).values()]
+
+
+@pytest.mark.parametrize("dag_id", PROCEDURES)
+def test_common_params_come_first_and_deadlines_last(dag_id: str) -> None:
+    """Each part of the form is one block, under its heading; no field is lost."""
+    form = procedure_form(dag_id)
+    assert set(form) == PROCEDURES[dag_id].params
+    parts = [param.schema.get("section") for param in form.values()]
+    assert list(form)[:3] == ["source", "target", "reason"] and parts[0] is None
+    blocks = [part for part, _ in itertools.groupby(parts)]
+    assert blocks == [part for part in (None, "Choices of this DAG", "Deadlines") if part in blocks]
+    assert {name for name in form if name.endswith("_seconds")} == {
+        name for name, param in form.items() if param.schema.get("section") == "Deadlines"
+    }

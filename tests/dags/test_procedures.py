@@ -8,6 +8,7 @@ import itertools
 from typing import Any
 
 import pytest
+from airflow.serialization.serialized_objects import DagSerialization
 from kafka_dr.procedures import steps_of
 from kafka_dr.steps.base import JournaledStep
 from kafka_dr.steps.gate import ProcedureGate
@@ -155,6 +156,47 @@ def test_an_answer_that_counts_for_nothing_is_asked_again(dag: Any) -> None:
     assert {t.retries for t in dag.tasks if isinstance(t, ProcedureGate)} == {5}
 
 
-def test_the_graph_shows_one_box_a_step(dag: Any) -> None:
-    """No task group, no mapped task, no name in code that is not the box's."""
-    assert dag.task_group.children.keys() == set(dag.task_ids)
+#: By DAG, the phases of its graph, and the tasks in none of them.
+PHASES = {
+    "planned_failover": ["prepare", "fence_and_drain", "translate_and_commit", "open_and_redirect", "afterwards"],
+    "unplanned_failover": [
+        "assess_the_loss",
+        "fence_and_stop",
+        "translate_and_commit",
+        "open_and_redirect",
+        "afterwards",
+    ],
+    "failback": [
+        "settle_stranded_records",
+        "flow_back",
+        "prepare",
+        "fence_and_drain",
+        "translate_and_commit",
+        "open_and_redirect",
+        "afterwards",
+    ],
+}
+IN_NO_PHASE = ["return_to_source", "close_procedure"]
+
+
+def test_the_graph_shows_one_box_a_phase_and_in_it_one_box_a_step(dag: Any) -> None:
+    """The phases follow each other as their steps do; what belongs to all of them stands apart; nothing is mapped."""
+    phases = dag.task_group.children
+    assert list(phases) == [*PHASES[dag.dag_id], *IN_NO_PHASE]
+    inside = [task for phase in PHASES[dag.dag_id] for task in phases[phase].children]
+    assert inside == [step for step in steps(dag) if step not in IN_NO_PHASE]
+
+
+def test_a_phase_changes_no_id_and_no_predecessor(dag: Any) -> None:
+    """A task's id is its step's name, and what precedes a task are steps alone."""
+    assert set(dag.task_ids) == set(dag.task_dict) and not any("." in task_id for task_id in dag.task_ids)
+    for task in dag.tasks:
+        assert task.upstream_task_ids <= set(steps(dag))
+
+
+def test_the_phases_are_stored_with_the_dag(dag: Any) -> None:
+    """Airflow's page, which reads the stored DAG, has the phases under their titles."""
+    stored = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+    titles = [group.group_display_name for group in stored.task_group.children.values() if hasattr(group, "children")]
+    assert sorted(titles) == sorted(phase.replace("_", " ") for phase in PHASES[dag.dag_id])
+    assert set(stored.task_ids) == set(dag.task_ids)
