@@ -1,6 +1,7 @@
 """The web pages: running procedures, their progress, and how much longer the clients' downtime may last.
 
-Every page asks Airflow who the reader is, and shows only procedures of DAGs whose runs this person may read.
+Every page asks Airflow who the reader is, and shows only procedures of DAGs whose runs this person may read. Metrics,
+which no person reads here, ask for a token instead.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from kafka_dr.domain.evidence.live_status import ProcedureStatus
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.pages import render_page
 from kafka_dr.procedure.run import Identity
+from kafka_dr.web.metrics import router as metrics
 from kafka_dr.web.status_reader import StatusReader
 
 app = FastAPI(title="Switchback", docs_url=None, redoc_url=None, openapi_url=None)
+app.include_router(metrics)
 
 PREFIX = "/switchback"
 _NOTHING = "There is no procedure that you may read."
