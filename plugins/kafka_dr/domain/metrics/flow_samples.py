@@ -54,7 +54,7 @@ def samples_of_document(
         recorder_signs: whether the journal notes each sample, so that the document's older time is left out.
     """
     checked = None if document is None else parse_moment(document.get("checked_at"))
-    if document is None or checked is None or document.get("state") not in set(State):
+    if document is None or checked is None or document.get("state") not in list(State):
         return [Sample("document_up", 0, flow), *_one_hot("readiness_state", flow, State, State.UNKNOWN)]
     samples = [
         Sample("document_up", 1, flow),
@@ -120,5 +120,9 @@ def _map(value: Any) -> Mapping[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return value if known else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:
+        return None
