@@ -11,34 +11,34 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from kafka_dr.domain.metrics.series import PREFIX, SERIES, Sample
+from kafka_dr.domain.metrics.series import PREFIX, SERIES, MetricValue
 from kafka_dr.hooks.redaction import one_line
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 
 class _Given(Collector):
-    """Gives samples that were read before."""
+    """Gives values that were read before."""
 
-    def __init__(self, samples: Iterable[Sample]) -> None:
-        self._samples = sorted(samples, key=attrgetter("name"))
+    def __init__(self, values: Iterable[MetricValue]) -> None:
+        self._values = sorted(values, key=attrgetter("name"))
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the samples, a family for each series."""
-        for name, samples in groupby(self._samples, key=attrgetter("name")):
+        """Yield the values, a family for each series."""
+        for name, values in groupby(self._values, key=attrgetter("name")):
             family = GaugeMetricFamily(PREFIX + name, SERIES[name].meaning, labels=SERIES[name].labels)
-            for sample in samples:
-                family.add_metric(list(sample.labels), sample.value)
+            for one in values:
+                family.add_metric(list(one.labels), one.value)
             yield family
 
 
-def exposition_of(samples: Iterable[Sample], problems: Sequence[str] = ()) -> str:
-    """Return samples in Prometheus' text format.
+def exposition_of(values: Iterable[MetricValue], problems: Sequence[str] = ()) -> str:
+    """Return values in Prometheus' text format.
 
     Args:
-        problems: why samples are missing; written as comments, which Prometheus skips and people read.
+        problems: why values are missing; written as comments, which Prometheus skips and people read.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Given(samples))
+    registry.register(_Given(values))
     comments = "".join(f"# Not read: {one_line(problem, 600)}\n" for problem in problems)
     return comments + generate_latest(registry).decode("utf-8")

@@ -43,7 +43,7 @@ def scrape_metrics(request: Request) -> Response:
     if not _has_token(request, token):
         return _answer(401, _REFUSED, **{"WWW-Authenticate": "Bearer"})
     reading = read_metrics(topology, lambda: _open_journal(topology, connections))
-    return Response(exposition_of(reading.samples, reading.problems), headers=_HEADERS, media_type=CONTENT_TYPE)
+    return Response(exposition_of(reading.values, reading.problems), headers=_HEADERS, media_type=CONTENT_TYPE)
 
 
 def _has_token(request: Request, token: str) -> bool:

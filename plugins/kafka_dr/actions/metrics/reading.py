@@ -1,7 +1,7 @@
 """Reads all metrics from topology, readiness documents and journal; sends no request to Kafka, and never writes.
 
 Invariants
-1. A journal or document that cannot be read gives samples that say so, and never an error.
+1. A journal or document that cannot be read gives values that say so, and never an error.
 2. Neither plans nor lists of topics or groups are read: the time does not grow with them.
 """
 
@@ -16,9 +16,9 @@ from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.concurrently import run_in_background
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.evidence.live_status import ProcedureStatus, live_status
-from kafka_dr.domain.metrics.flow_samples import samples_of_document, samples_of_settings
-from kafka_dr.domain.metrics.procedure_samples import samples_of_anchors, samples_of_ends, samples_of_holders
-from kafka_dr.domain.metrics.series import SERIES, Sample
+from kafka_dr.domain.metrics.flow_values import values_of_document, values_of_settings
+from kafka_dr.domain.metrics.procedure_values import values_of_anchors, values_of_ends, values_of_holders
+from kafka_dr.domain.metrics.series import SERIES, MetricValue
 from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
@@ -36,34 +36,34 @@ _UNDELIVERED = (NoticeState.WAITING, NoticeState.NOT_SENT, NoticeState.UNKNOWN)
 
 @dataclass(frozen=True)
 class MetricsReading:
-    """Samples, when they were true, and why others are missing, as sentences."""
+    """Values, when they were true, and why others are missing, as sentences."""
 
-    samples: list[Sample]
+    values: list[MetricValue]
     problems: list[str]
     now: datetime
 
 
 def read_metrics(topology: Topology, open_journal: Callable[[], Journal], live: bool = True) -> MetricsReading:
-    """Return all samples that can be read now.
+    """Return all values that can be read now.
 
     Args:
         open_journal: opens the journal.
-        live: whether samples are wanted that are true for seconds only.
+        live: whether values are wanted that are true for seconds only.
     """
     try:
         asked = run_in_background(lambda: _read_journal(topology, open_journal()))
         reading, answers = asked.result(_JOURNAL_SECONDS), True
-    except Exception as error:  # noqa: BLE001 (whatever is wrong with the journal, the other samples are wanted)
+    except Exception as error:  # noqa: BLE001 (whatever is wrong with the journal, the other values are wanted)
         reading, answers = MetricsReading([], [f"the journal: {_text_of(error)}"], datetime.now(UTC)), False
     for flow in topology.flows:
-        reading.samples.extend(_flow_samples(topology, flow, reading.now, reading.problems))
+        reading.values.extend(_flow_values(topology, flow, reading.now, reading.problems))
     if topology.recorder is not None:
-        reading.samples.append(Sample("recorder_interval_seconds", topology.recorder.interval_seconds))
-    reading.samples.append(Sample("up", int(not reading.problems)))
-    reading.samples.append(Sample("journal_up", int(answers)))
-    reading.samples.append(Sample("generated_timestamp_seconds", reading.now.timestamp()))
-    kept = [sample for sample in reading.samples if live or not SERIES[sample.name].live]
-    return replace(reading, samples=kept)
+        reading.values.append(MetricValue("recorder_interval_seconds", topology.recorder.interval_seconds))
+    reading.values.append(MetricValue("up", int(not reading.problems)))
+    reading.values.append(MetricValue("journal_up", int(answers)))
+    reading.values.append(MetricValue("generated_timestamp_seconds", reading.now.timestamp()))
+    kept = [one for one in reading.values if live or not SERIES[one.name].live]
+    return replace(reading, values=kept)
 
 
 def _text_of(error: Exception) -> str:
@@ -76,21 +76,21 @@ def _read_journal(topology: Topology, journal: Journal) -> MetricsReading:
     """Read each part of the journal by itself: a part that cannot be read leaves the others."""
     now = journal.now()
     reading = MetricsReading([], [], now)
-    parts: dict[str, Callable[[], Iterable[Sample]]] = {
+    parts: dict[str, Callable[[], Iterable[MetricValue]]] = {
         "signs of life": lambda: _signs(topology, journal),
         "notices": lambda: _notices(journal, now),
-        "ends of procedures": lambda: samples_of_ends(journal.ends(_MOST_ENDS)),
+        "ends of procedures": lambda: values_of_ends(journal.ends(_MOST_ENDS)),
         "running procedures": lambda: _holders(topology, journal, now),
     }
     for name, read in parts.items():
         try:
-            reading.samples.extend(read())
+            reading.values.extend(read())
         except SwitchbackError as error:
             reading.problems.append(f"{name}: {error}")
     return reading
 
 
-def _signs(topology: Topology, journal: Journal) -> Iterator[Sample]:
+def _signs(topology: Topology, journal: Journal) -> Iterator[MetricValue]:
     signs: list[tuple[str, str, tuple[str, ...]]] = [
         ("watcher_last_sign_timestamp_seconds", WATCHER, ()),
         ("recorder_last_sign_timestamp_seconds", RECORDER, ()),
@@ -101,38 +101,38 @@ def _signs(topology: Topology, journal: Journal) -> Iterator[Sample]:
             signs.append(("recorder_last_sample_timestamp_seconds", name, (flow.source, flow.target)))
     for series, name, labels in signs:
         if (at := journal.last_sign(name)) is not None:
-            yield Sample(series, at.timestamp(), labels)
+            yield MetricValue(series, at.timestamp(), labels)
 
 
-def _notices(journal: Journal, now: datetime) -> Iterator[Sample]:
+def _notices(journal: Journal, now: datetime) -> Iterator[MetricValue]:
     for state in _UNDELIVERED:
         recent = [record for record in journal.notices(state=state) if record.at >= now - _NOT_SENT_WITHIN]
-        yield Sample("notices_undelivered", len(recent), (state.value,))
+        yield MetricValue("notices_undelivered", len(recent), (state.value,))
 
 
-def _holders(topology: Topology, journal: Journal, now: datetime) -> Iterable[Sample]:
-    samples, holders = list[Sample](), list[ProcedureStatus]()
+def _holders(topology: Topology, journal: Journal, now: datetime) -> Iterable[MetricValue]:
+    values, holders = list[MetricValue](), list[ProcedureStatus]()
     for pair in sorted({topology.pair_key(flow.source, flow.target) for flow in topology.flows}):
         lease = journal.lease(pair)
         if lease is None:
             continue
         entries = journal.brief_entries(lease.holder)
-        samples += samples_of_anchors(entries)
+        values += values_of_anchors(entries)
         status = live_status(lease.holder, entries, now) if lease.released_at is None else None
         if status is not None:
             holders.append(status)
-    return [*samples, *samples_of_holders([(flow.source, flow.target) for flow in topology.flows], holders, now)]
+    return [*values, *values_of_holders([(flow.source, flow.target) for flow in topology.flows], holders, now)]
 
 
-def _flow_samples(topology: Topology, flow: Flow, now: datetime, problems: list[str]) -> Iterator[Sample]:
-    """Yield the samples of a flow's document and settings; add a problem if the document cannot be read."""
+def _flow_values(topology: Topology, flow: Flow, now: datetime, problems: list[str]) -> Iterator[MetricValue]:
+    """Yield the values of a flow's document and settings; add a problem if the document cannot be read."""
     name, path = (flow.source, flow.target), document_path(topology.evidence, flow.source, flow.target)
     signs = topology.recorder is not None and bool(topology.recorder.public_keys)
-    samples = samples_of_document(name, read_document(path), now, signs)
-    if Sample("document_up", 0, name) in samples:
+    values = values_of_document(name, read_document(path), now, signs)
+    if MetricValue("document_up", 0, name) in values:
         problems.append(f"the readiness document {path} is missing, cannot be read, or has another form")
-    yield from samples
-    yield from samples_of_settings(
+    yield from values
+    yield from values_of_settings(
         name,
         {
             "lag_limit_records": flow.readiness.lag_records,

@@ -24,4 +24,4 @@ def write_metrics_file(topology: Topology, open_journal: Callable[[], Journal]) 
     """
     if topology.metrics is not None and topology.metrics.file is not None:
         reading = read_metrics(topology, open_journal, live=False)
-        write_whole(Path(topology.metrics.file), exposition_of(reading.samples, reading.problems), _MODE)
+        write_whole(Path(topology.metrics.file), exposition_of(reading.values, reading.problems), _MODE)

@@ -1,1 +1,1 @@
-"""Metrics for Prometheus: the table of series, and samples from documents and journal."""
+"""Metrics for Prometheus: the table of series, and values from documents and journal."""

@@ -2,7 +2,7 @@
 
 Invariants
 1. Every label has few values: aliases, DAG ids, steps, and the words of an enumeration. No topic, group or run is one.
-2. A figure that is unknown has no sample; it is never 0.
+2. A figure that is unknown has no value; it is never 0.
 3. Times are seconds since 1970, so that an age grows while nothing is read.
 """
 
@@ -16,7 +16,7 @@ PREFIX = "switchback_"
 _FLOW = ("source", "target")
 
 
-class Sample(NamedTuple):
+class MetricValue(NamedTuple):
     """One value of a series; `labels` are the values of the series' labels, in their order."""
 
     name: str

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from kafka_dr.domain.metrics.series import PREFIX, SERIES
 from kafka_dr.web import app as web
 
-from tests.support.metrics_site import TOKEN, MetricsSite, samples_in
+from tests.support.metrics.site import TOKEN, MetricsSite, samples_in
 
 
 class Scraper:

@@ -21,7 +21,7 @@ from kafka_dr.hooks.exposition import exposition_of
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.support.metrics_site import FLOW, TOKEN, MetricsSite, samples_in
+from tests.support.metrics.site import FLOW, TOKEN, MetricsSite, samples_in
 
 
 @pytest.fixture
@@ -39,14 +39,14 @@ def read(site: MetricsSite, open_journal: Callable[[], Journal] | None = None, *
 
 def values(found: MetricsReading) -> dict[tuple[str, ...], float]:
     """Return (series, labels) -> value."""
-    assert len({(s.name, s.labels) for s in found.samples}) == len(found.samples), "a sample is there twice"
-    return {(s.name, *s.labels): s.value for s in found.samples}
+    assert len({(s.name, s.labels) for s in found.values}) == len(found.values), "a value is there twice"
+    return {(s.name, *s.labels): s.value for s in found.values}
 
 
 def test_every_series_has_a_value(site: MetricsSite) -> None:
     """So no rule can name one that is never emitted; and all is read."""
     found = read(site)
-    assert {sample.name for sample in found.samples} == set(SERIES) and found.problems == []
+    assert {sample.name for sample in found.values} == set(SERIES) and found.problems == []
     said = values(found)
     assert said["up",] == said["journal_up",] == 1
     assert said["fence_on", *FLOW] == said["gate_open", *FLOW] == 1
@@ -58,7 +58,7 @@ def test_every_series_has_a_value(site: MetricsSite) -> None:
 
 def test_labels_have_few_values(site: MetricsSite) -> None:
     """No topic, group, route or run stands in the text, whatever is in documents and journal."""
-    text = exposition_of(read(site).samples)
+    text = exposition_of(read(site).values)
     assert len(samples_in(text)) < 150
     assert not [name for name in ("orders", "p-2", "webhook", "n-1", "CA") if f'"{name}' in text]
 
@@ -94,7 +94,7 @@ def test_a_journal_that_does_not_answer_is_down(site: MetricsSite, monkeypatch: 
         said = values(found)
         assert (said["up",], said["journal_up",], said["document_up", *FLOW]) == (0, 0, 1)
         assert said_in in found.problems[0] and ("pair_held", *FLOW) not in said
-        first = exposition_of(found.samples, found.problems).splitlines()[0]
+        first = exposition_of(found.values, found.problems).splitlines()[0]
         assert first.startswith("# Not read: the journal: ") and said_in in first
 
 

@@ -1,4 +1,4 @@
-"""Samples of procedures: fence, gate and step by the journal's clock, and the last end of each DAG."""
+"""Values of procedures: fence, gate and step by the journal's clock, and the last end of each DAG."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka_dr.domain.evidence.live_status import live_status
-from kafka_dr.domain.metrics.procedure_samples import samples_of_anchors, samples_of_ends, samples_of_holders
-from kafka_dr.domain.metrics.series import SERIES, Sample
+from kafka_dr.domain.metrics.procedure_values import values_of_anchors, values_of_ends, values_of_holders
+from kafka_dr.domain.metrics.series import SERIES, MetricValue
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 from tests.support.facts import entry
@@ -35,9 +35,9 @@ def closed(seconds: float, outcome: str, about: str = "p-1") -> Any:
 
 
 def holding(*lines: Any) -> dict[str, float]:
-    """The samples of both flows while a procedure with these entries holds the clusters; {} lines: nobody does."""
+    """The values of both flows while a procedure with these entries holds the clusters; {} lines: nobody does."""
     status = live_status("p-1", lines, NOW) if lines else None
-    samples = list(samples_of_holders([FLOW, BACK], [status] if status else [], NOW))
+    samples = list(values_of_holders([FLOW, BACK], [status] if status else [], NOW))
     assert all(len(sample.labels) == len(SERIES[sample.name].labels) for sample in samples)
     return {" ".join((s.name, s.labels[0], *s.labels[2:])): s.value for s in samples}
 
@@ -90,7 +90,7 @@ def test_the_last_end_of_each_dag_counts() -> None:
         closed(500, "completed", "p-2"),
         closed(400, "failed", "unknown"),
     ]
-    samples = list(samples_of_ends(lines))
+    samples = list(values_of_ends(lines))
     ended = {s.labels: s.value for s in samples if s.name == "procedure_ended_timestamp_seconds"}
     assert ended == {
         (*FLOW, "planned_failover"): NOW.timestamp() - 700,
@@ -104,6 +104,6 @@ def test_the_last_end_of_each_dag_counts() -> None:
 def test_missed_anchors_are_counted() -> None:
     """0 if all were taken; nothing without a procedure."""
     missed = at(100, Step.FORECAST, Entry.NOTE, unread={}, unwritten={"standby": "away"}, anchored_on=["primary"])
-    assert list(samples_of_anchors([opened(200), missed, missed])) == [Sample("anchors_missed", 2, FLOW)]
-    assert list(samples_of_anchors([opened(200)])) == [Sample("anchors_missed", 0, FLOW)]
-    assert list(samples_of_anchors([])) == []
+    assert list(values_of_anchors([opened(200), missed, missed])) == [MetricValue("anchors_missed", 2, FLOW)]
+    assert list(values_of_anchors([opened(200)])) == [MetricValue("anchors_missed", 0, FLOW)]
+    assert list(values_of_anchors([])) == []

@@ -1,7 +1,7 @@
-"""Samples of a flow, from its readiness document and its settings.
+"""Values of a flow, from its readiness document and its settings.
 
 Invariants
-1. A document whose fields do not have their form gives fewer samples, and never an error.
+1. A document whose fields do not have their form gives fewer values, and never an error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from kafka_dr.domain.metrics.series import Sample
+from kafka_dr.domain.metrics.series import MetricValue
 from kafka_dr.domain.notices.service_notices import state_of
 from kafka_dr.domain.plain_text import parse_moment
 from kafka_dr.domain.readiness.state import Gravity, State
@@ -43,73 +43,73 @@ _TIMES = {
 }
 
 
-def samples_of_document(
+def values_of_document(
     flow: tuple[str, str], document: Mapping[str, Any] | None, now: datetime, recorder_signs: bool = False
-) -> list[Sample]:
-    """Return the samples of a flow's readiness document.
+) -> list[MetricValue]:
+    """Return the values of a flow's readiness document.
 
     Args:
         document: None if it is missing, or could not be read.
-        now: when the samples are read: a stale document makes the state UNKNOWN.
+        now: when the values are read: a stale document makes the state UNKNOWN.
         recorder_signs: whether the journal notes each sample, so that the document's older time is left out.
     """
     checked = None if document is None else parse_moment(document.get("checked_at"))
     if document is None or checked is None or document.get("state") not in list(State):
-        return [Sample("document_up", 0, flow), *_one_hot("readiness_state", flow, State, State.UNKNOWN)]
-    samples = [
-        Sample("document_up", 1, flow),
+        return [MetricValue("document_up", 0, flow), *_one_hot("readiness_state", flow, State, State.UNKNOWN)]
+    values = [
+        MetricValue("document_up", 1, flow),
         *_one_hot("readiness_state", flow, State, state_of(document, now)),
-        Sample("readiness_checked_timestamp_seconds", checked.timestamp(), flow),
-        Sample("flow_at_rest", int(document.get("at_rest") is True), flow),
+        MetricValue("readiness_checked_timestamp_seconds", checked.timestamp(), flow),
+        MetricValue("flow_at_rest", int(document.get("at_rest") is True), flow),
         *_findings(flow, document),
         *_figures(flow, document),
         *_signs(flow, document, checked),
         *_drill_and_certificates(flow, document),
     ]
-    return [s for s in samples if not (recorder_signs and s.name == "recorder_last_sample_timestamp_seconds")]
+    return [s for s in values if not (recorder_signs and s.name == "recorder_last_sample_timestamp_seconds")]
 
 
-def samples_of_settings(flow: tuple[str, str], settings: Mapping[str, float | None]) -> list[Sample]:
-    """Return the samples of a flow's limits and objectives, name of the series -> value; None: there is none."""
-    return [Sample(name, value, flow) for name, value in settings.items() if value is not None]
+def values_of_settings(flow: tuple[str, str], settings: Mapping[str, float | None]) -> list[MetricValue]:
+    """Return the values of a flow's limits and objectives, name of the series -> value; None: there is none."""
+    return [MetricValue(name, value, flow) for name, value in settings.items() if value is not None]
 
 
-def _one_hot(name: str, labels: tuple[str, ...], words: Iterable[str], chosen: object) -> Iterator[Sample]:
-    """Yield a sample for each word: 1 for the chosen one, 0 for the others."""
+def _one_hot(name: str, labels: tuple[str, ...], words: Iterable[str], chosen: object) -> Iterator[MetricValue]:
+    """Yield a value for each word: 1 for the chosen one, 0 for the others."""
     for word in words:
-        yield Sample(name, int(word == chosen), (*labels, str(word)))
+        yield MetricValue(name, int(word == chosen), (*labels, str(word)))
 
 
-def _findings(flow: tuple[str, str], document: Mapping[str, Any]) -> Iterator[Sample]:
+def _findings(flow: tuple[str, str], document: Mapping[str, Any]) -> Iterator[MetricValue]:
     findings = document.get("findings")
     if not isinstance(findings, list):
         return
     severities = [_map(finding).get("severity") for finding in findings]
     for gravity in Gravity:
-        yield Sample("findings", severities.count(gravity.value), (*flow, gravity.value))
+        yield MetricValue("findings", severities.count(gravity.value), (*flow, gravity.value))
 
 
-def _figures(flow: tuple[str, str], document: Mapping[str, Any]) -> Iterator[Sample]:
+def _figures(flow: tuple[str, str], document: Mapping[str, Any]) -> Iterator[MetricValue]:
     for name, (part, key) in _FIGURES.items():
         if (value := _number(_map(document.get(part)).get(key))) is not None:
-            yield Sample(name, value, flow)
+            yield MetricValue(name, value, flow)
 
 
-def _signs(flow: tuple[str, str], document: Mapping[str, Any], checked: datetime) -> Iterator[Sample]:
+def _signs(flow: tuple[str, str], document: Mapping[str, Any], checked: datetime) -> Iterator[MetricValue]:
     ages = _map(document.get("ages"))
     for name, sign in _SIGNS.items():
         if (age := _number(ages.get(sign))) is not None:
-            yield Sample(name, checked.timestamp() - age, flow)
+            yield MetricValue(name, checked.timestamp() - age, flow)
 
 
-def _drill_and_certificates(flow: tuple[str, str], document: Mapping[str, Any]) -> Iterator[Sample]:
+def _drill_and_certificates(flow: tuple[str, str], document: Mapping[str, Any]) -> Iterator[MetricValue]:
     times = {name: parse_moment(_map(document.get(part)).get(key)) for name, (part, key) in _TIMES.items()}
     times["next_drill_due_timestamp_seconds"] = parse_moment(document.get("next_drill_due"))
     ends = [parse_moment(end) for end in _map(document.get("certificates")).values()]
     times["certificate_end_timestamp_seconds"] = min((end for end in ends if end is not None), default=None)
     for name, moment in times.items():
         if moment is not None:
-            yield Sample(name, moment.timestamp(), flow)
+            yield MetricValue(name, moment.timestamp(), flow)
     verdict = _map(document.get("last_drill")).get("verdict")
     if verdict in VERDICTS:
         yield from _one_hot("last_drill_verdict", flow, VERDICTS, verdict)

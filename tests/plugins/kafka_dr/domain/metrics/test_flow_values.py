@@ -1,4 +1,4 @@
-"""Samples of a flow: what is unknown has none, and no document of a wrong form is an error."""
+"""Values of a flow: what is unknown has none, and no document of a wrong form is an error."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.metrics.flow_samples import samples_of_document, samples_of_settings
-from kafka_dr.domain.metrics.series import SERIES, Sample
+from kafka_dr.domain.metrics.flow_values import values_of_document, values_of_settings
+from kafka_dr.domain.metrics.series import SERIES, MetricValue
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of
 
-from tests.support.metrics_site import FLOW, checked_at
+from tests.support.metrics.site import FLOW, checked_at
 
 NOW = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 DOCUMENT = json.loads(json.dumps(document_of(checked_at(NOW), None)))
@@ -26,8 +26,8 @@ JSON = st.recursive(
 
 def values(document: Any, now: datetime = NOW, **options: Any) -> dict[str, float]:
     """Name, and labels but source and target, -> value."""
-    samples = samples_of_document(FLOW, document, now, **options)
-    assert len(samples) == len({(s.name, s.labels) for s in samples}), "a sample is there twice"
+    samples = values_of_document(FLOW, document, now, **options)
+    assert len(samples) == len({(s.name, s.labels) for s in samples}), "a value is there twice"
     assert all(len(s.labels) == len(SERIES[s.name].labels) and s.labels[:2] == FLOW for s in samples)
     return {" ".join((s.name, *s.labels[2:])): s.value for s in samples}
 
@@ -51,7 +51,7 @@ def test_figures_are_those_of_the_document() -> None:
     assert (found["last_run_downtime_seconds"], found["flow_at_rest"]) == (12.5, 0)
 
 
-def test_an_unknown_figure_has_no_sample() -> None:
+def test_an_unknown_figure_has_no_value() -> None:
     """Never 0; of a check that could look at nothing only what it knows is there."""
     found = values(document_of(Checked(*FLOW, NOW, [], Outlook(), at_rest=True), None))
     assert not {name for name in found if name.startswith(("lag", "forecast", "heartbeat", "certificate", "last"))}
@@ -91,7 +91,7 @@ def test_no_document_is_an_error(changed: dict[str, Any]) -> None:
     assert sum(value for name, value in found.items() if name.startswith("readiness_state")) <= 1
 
 
-def test_a_limit_that_is_not_stated_has_no_sample() -> None:
+def test_a_limit_that_is_not_stated_has_no_value() -> None:
     """But one of 0 has."""
     settings = {"lag_limit_records": 0, "lag_limit_bytes": None}
-    assert samples_of_settings(FLOW, settings) == [Sample("lag_limit_records", 0, FLOW)]
+    assert values_of_settings(FLOW, settings) == [MetricValue("lag_limit_records", 0, FLOW)]
