@@ -53,7 +53,7 @@ class MeteredLab:
     def _give_a_certificate(self) -> None:
         """Name a CA in the connection that checks read: this lab has no TLS, and so no certificate of its own."""
         authority = LabAuthority(self.lab.root / "ca")
-        authority.create()
+        authority.create_once()
         connection = airflow_connections(self.lab)[f"kafka_{TARGET}"]
         extra = connection["extra"] | {"ssl.ca.location": str(authority.certificate)}
         more_connections_path(self.lab).write_text(json.dumps({f"kafka_{TARGET}": connection | {"extra": extra}}))

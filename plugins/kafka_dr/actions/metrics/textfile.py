@@ -16,12 +16,17 @@ from kafka_dr.hooks.whole_file import write_whole
 _MODE = 0o644
 
 
-def write_metrics_file(topology: Topology, open_journal: Callable[[], Journal]) -> None:
+def write_metrics_file(topology: Topology, open_journal: Callable[[], Journal]) -> list[str]:
     """Replace the metrics file that the topology names; do nothing if it names none.
+
+    Returns:
+        Why values are missing. These texts name paths and servers, which the file shows to nobody.
 
     Raises:
         OSError: the file could not be written; it has its old content.
     """
-    if topology.metrics is not None and topology.metrics.file is not None:
-        reading = read_metrics(topology, open_journal, live=False)
-        write_whole(Path(topology.metrics.file), exposition_of(reading.values, reading.problems), _MODE)
+    if topology.metrics is None or topology.metrics.file is None:
+        return []
+    reading = read_metrics(topology, open_journal, live=False)
+    write_whole(Path(topology.metrics.file), exposition_of(reading.values), _MODE)
+    return reading.problems

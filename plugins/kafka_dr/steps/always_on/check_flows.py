@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
@@ -11,6 +12,7 @@ from kafka_dr.actions.metrics.textfile import write_metrics_file
 from kafka_dr.actions.readiness.flow_check import check_flow
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.config.settings import load_topology
+from kafka_dr.config.topology import Topology
 from kafka_dr.connections import Connections
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import SwitchbackError, SystemUnavailable
@@ -72,7 +74,9 @@ class CheckFlows(BaseOperator):
         """Write the metrics file; a failure is told in the log, as the alert on old metrics tells it, too."""
         try:
             topology, connections = load_topology(), Connections()
-            write_metrics_file(topology, lambda: Journal(connections.journal_url(topology.journal.connection)))
+            journal = partial(_open_journal, topology, connections)
+            for problem in write_metrics_file(topology, journal):
+                self.log.warning("The metrics file lacks values: %s", problem)
         except (SwitchbackError, OSError) as error:
             self.log.error("The metrics file could not be written: %s", error)  # noqa: TRY400 (says all)
 
@@ -85,6 +89,10 @@ class CheckFlows(BaseOperator):
             return error
         kind = AirflowException if isinstance(error, SystemUnavailable) else AirflowFailException
         return kind(f"{error} Page: {page_of_failure(self.task_id)}")
+
+
+def _open_journal(topology: Topology, connections: Connections) -> Journal:
+    return Journal(connections.journal_url(topology.journal.connection))
 
 
 def _check(run: Run) -> dict[str, Any]:

@@ -157,6 +157,16 @@ def test_the_file_has_all_but_what_is_true_for_seconds(site: MetricsSite) -> Non
     assert TOKEN not in path.read_text()
 
 
+def test_the_file_shows_no_path_and_no_server(site: MetricsSite) -> None:
+    """Others may read it: what is missing is a number there, and the reason is given to the caller alone."""
+    site.state(metrics={"file": "switchback.prom"})
+    (site.evidence / "readiness" / "primary-to-standby.json").unlink()
+    problems = write_metrics_file(load_topology(site.bench.topology), site.journal)
+    text = (site.bench.folder / "switchback.prom").read_text()
+    assert str(site.evidence) in problems[0] and str(site.bench.folder) not in text and "Not read" not in text
+    assert samples_in(text)["switchback_up",] == 0
+
+
 def test_a_recorder_that_signs_is_seen_by_the_journal(site: MetricsSite) -> None:
     """Its sample is as old as the journal says, not as the document."""
     archive = json.loads(site.bench.topology.read_text())["recorder"]
