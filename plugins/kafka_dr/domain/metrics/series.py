@@ -78,7 +78,9 @@ _DRILLS_AND_RUNS = {
     "last_run_timestamp_seconds": Series("End of the newest completed run that moved clients.", _FLOW),
     "last_run_downtime_seconds": Series("Clients' downtime in this run: the recovery time achieved.", _FLOW),
     "rto_objective_seconds": Series("Objective rto_seconds of the flow in the topology.", _FLOW),
-    "procedure_ended_timestamp_seconds": Series("Last end of a procedure of this DAG.", (*_FLOW, "dag_id")),
+    "procedure_ended_timestamp_seconds": Series(
+        "Last end of a procedure of this DAG, among the newest 200 ends.", (*_FLOW, "dag_id")
+    ),
     "procedure_outcome": Series("1 for the outcome of this end, 0 for the others.", (*_FLOW, "dag_id", "outcome")),
 }
 _SERVICES = {

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import case, func, select
 
 from kafka_dr.hooks.journal.tables import ENTRIES
-from kafka_dr.vocabulary import Entry
+from kafka_dr.vocabulary import Entry, Step
 
 #: A longer payload, in characters, is read as {}; of entries that open or close a procedure all is read.
 _LONGEST = 20_000
@@ -21,8 +21,8 @@ def select_brief(procedure_id: str) -> Any:
 
 def select_ends(most: int) -> Any:
     """Build the query for the newest `most` entries that closed procedures, and those that opened these procedures."""
-    newest = select(ENTRIES.c.procedure_id).where(ENTRIES.c.kind == Entry.CLOSED.value)
-    newest = newest.order_by(ENTRIES.c.sequence.desc()).limit(most)
+    closing = (ENTRIES.c.step == Step.CLOSE_PROCEDURE.value) & (ENTRIES.c.kind == Entry.CLOSED.value)
+    newest = select(ENTRIES.c.procedure_id).where(closing).order_by(ENTRIES.c.sequence.desc()).limit(most)
     ended = select(newest.subquery().c.procedure_id)
     return _select_entries().where(ENTRIES.c.kind.in_(_WHOLE), ENTRIES.c.procedure_id.in_(ended))
 
