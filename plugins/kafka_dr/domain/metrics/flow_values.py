@@ -17,7 +17,8 @@ from kafka_dr.domain.plain_text import parse_moment
 from kafka_dr.domain.readiness.state import Gravity, State
 
 VERDICTS = ("passed", "conditional", "failed")
-_FIGURES = {
+#: Figures that hold for the time of the check, and one that stays true; name of the series -> its place.
+_PRESENT = {
     "forecast_certain_records": ("if_now", "certain"),
     "forecast_possible_records": ("if_now", "possible"),
     "forecast_reread_records": ("if_now", "rereads"),
@@ -29,8 +30,8 @@ _FIGURES = {
     "lag_largest_partition_bytes": ("lag", "largest_bytes"),
     "lagging_partitions": ("lag", "lagging"),
     "partitions": ("lag", "partitions"),
-    "last_run_downtime_seconds": ("last_run", "downtime_seconds"),
 }
+_LASTING = {"last_run_downtime_seconds": ("last_run", "downtime_seconds")}
 _SIGNS = {
     "heartbeat_timestamp_seconds": "heartbeat",
     "checkpoint_timestamp_seconds": "checkpoint",
@@ -50,23 +51,26 @@ def values_of_document(
 
     Args:
         document: None if it is missing, or could not be read.
-        now: when the values are read: a stale document makes the state UNKNOWN.
+        now: when the values are read. Of a stale document the state is UNKNOWN, and what was true of the flow then is
+            left out.
         recorder_signs: whether the journal notes each sample, so that the document's older time is left out.
     """
     checked = None if document is None else parse_moment(document.get("checked_at"))
     if document is None or checked is None or document.get("state") not in list(State):
         return [MetricValue("document_up", 0, flow), *_one_hot("readiness_state", flow, State, State.UNKNOWN)]
+    stale_after = parse_moment(document.get("stale_after"))
     values = [
         MetricValue("document_up", 1, flow),
         *_one_hot("readiness_state", flow, State, state_of(document, now)),
         MetricValue("readiness_checked_timestamp_seconds", checked.timestamp(), flow),
-        MetricValue("flow_at_rest", int(document.get("at_rest") is True), flow),
-        *_findings(flow, document),
-        *_figures(flow, document),
+        *_figures(flow, document, _LASTING),
         *_signs(flow, document, checked),
         *_drill_and_certificates(flow, document),
     ]
-    return [s for s in values if not (recorder_signs and s.name == "recorder_last_sample_timestamp_seconds")]
+    if stale_after is not None and now <= stale_after:
+        values.append(MetricValue("flow_at_rest", int(document.get("at_rest") is True), flow))
+        values += [*_findings(flow, document), *_figures(flow, document, _PRESENT)]
+    return [one for one in values if not (recorder_signs and one.name == "recorder_last_sample_timestamp_seconds")]
 
 
 def values_of_settings(flow: tuple[str, str], settings: Mapping[str, float | None]) -> list[MetricValue]:
@@ -89,8 +93,10 @@ def _findings(flow: tuple[str, str], document: Mapping[str, Any]) -> Iterator[Me
         yield MetricValue("findings", severities.count(gravity.value), (*flow, gravity.value))
 
 
-def _figures(flow: tuple[str, str], document: Mapping[str, Any]) -> Iterator[MetricValue]:
-    for name, (part, key) in _FIGURES.items():
+def _figures(
+    flow: tuple[str, str], document: Mapping[str, Any], places: Mapping[str, tuple[str, str]]
+) -> Iterator[MetricValue]:
+    for name, (part, key) in places.items():
         if (value := _number(_map(document.get(part)).get(key))) is not None:
             yield MetricValue(name, value, flow)
 

@@ -63,7 +63,8 @@ def test_a_stale_or_missing_document_is_unknown() -> None:
     assert values(DOCUMENT, NOW + timedelta(seconds=899))["readiness_state NOT_VERIFIED"] == 1
     late = values(DOCUMENT, NOW + timedelta(seconds=901))
     assert (late["readiness_state UNKNOWN"], late["readiness_state NOT_VERIFIED"]) == (1, 0)
-    assert late["readiness_checked_timestamp_seconds"] == NOW.timestamp()
+    assert late["readiness_checked_timestamp_seconds"] == NOW.timestamp() and late["last_run_downtime_seconds"] == 12.5
+    assert not {name for name in late if name.startswith(("lag", "forecast", "findings", "partitions", "flow_at"))}
     gone = values(None)
     assert (gone["document_up"], gone["readiness_state UNKNOWN"]) == (0, 1) and len(gone) == 5
 
