@@ -20,7 +20,7 @@ from lab.environment.bring_up import ISOLATIONS, POLICIES, make_record
 from lab.environment.brokers import broker_command, format_command, write_broker_settings
 from lab.environment.connect import worker_command, write_worker_settings
 from lab.environment.spark_cluster import SPARK, write_spark_settings
-from lab.environment.state import ALIASES, Lab, private_folder, write_private
+from lab.environment.state import ALIASES, METRICS, Lab, private_folder, write_private
 from lab.environment.topology_file import write_topology
 from lab.errors import LabError
 
@@ -72,8 +72,9 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
             f" ISOLATION={record.isolation}, or remove the volumes, which deletes all records of both clusters, with:"
             " docker compose down -v"
         )
-    # Volumes of an earlier version hold no such secret.
-    record.passwords.setdefault(SPARK, secrets.token_hex(16))
+    # Volumes of an earlier version hold no such secrets.
+    for name in (SPARK, METRICS):
+        record.passwords.setdefault(name, secrets.token_hex(16))
     record.airflow, record.published = True, published_ports(settings)
     lab.save(record)
 

@@ -119,14 +119,16 @@ def test_master_and_workers_of_spark_share_the_secret_of_its_connection(lab: Lab
 
 
 def test_what_the_product_stores_is_private(lab: Lab) -> None:
-    """Also in the volumes of an earlier version, which had open folders and no secret of Spark."""
-    (record := lab.load()).passwords.pop("spark")
+    """Also in the volumes of an earlier version, which had open folders, no secret of Spark and no token."""
+    record = lab.load()
+    for name in ("spark", "metrics"):
+        del record.passwords[name]
     lab.save(record)
     for folder in (lab.evidence, lab.archive):
         folder.chmod(0o755)
     prepare_folders(lab, SETTINGS)
     assert [mode_of(folder) for folder in (lab.evidence, lab.archive)] == [0o700, 0o700]
-    assert lab.load().passwords["spark"]
+    assert lab.load().passwords["spark"] and lab.load().passwords["metrics"]
 
 
 def test_a_second_start_keeps_what_the_volumes_hold(lab: Lab) -> None:
