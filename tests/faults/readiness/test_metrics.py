@@ -11,12 +11,13 @@ from pathlib import Path
 
 import requests
 import yaml
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from kafka_dr.domain.metrics.series import PREFIX, SERIES
 
 from lab.environment.airflow_settings import airflow_connections
 from lab.environment.brokers import admin_client
+from lab.environment.connect import call_worker, connector_name
 from lab.environment.production.certificates import LabAuthority
 from lab.environment.state import METRICS, Lab
 from lab.rehearsal.run import run_dag
@@ -39,6 +40,8 @@ class MeteredLab:
         topology["metrics"]["file"] = str(self.file)
         for flow in topology["flows"]:
             flow["readiness"] = {"lag_records": 1_000_000, "lag_bytes": 1_000_000_000}
+        # The recorder's process shows life where notices are sent; nothing answers at this route's connection.
+        topology["notifications"] = [{"kind": "webhook", "connection": "nowhere"}]
         lab.topology.write_text(yaml.safe_dump(topology))
         self._give_a_certificate()
         admin = admin_client(lab, SOURCE)
@@ -48,6 +51,10 @@ class MeteredLab:
         for number in range(100):
             producer.produce("orders", str(number), partition=number % 2)
         assert producer.flush(30) == 0
+        (moved,) = admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions("readers", [TopicPartition("orders", 0, 7)])]
+        ).values()
+        moved.result()
 
     def _give_a_certificate(self) -> None:
         """Name a CA in the connection that checks read: this lab has no TLS, and so no certificate of its own."""
@@ -70,6 +77,11 @@ class MeteredLab:
         self.seconds.append(time.monotonic() - began)
         assert answer.status_code == 200, answer.text
         return samples_in(answer.text)
+
+    def ask_reverse_flow(self, what: str) -> None:
+        """Stop or resume the source connector of the flow back: while it does not run, no flow is at rest."""
+        name = connector_name(TARGET, SOURCE, "source")
+        call_worker(self.lab, SOURCE, "PUT", f"/connectors/{name}/{what}").raise_for_status()
 
     @contextmanager
     def scraped(self) -> Iterator[Seen]:
@@ -105,12 +117,16 @@ def test_a_lab_emits_every_series(fresh_lab: Callable[..., Path]) -> None:
     until(lambda: ("switchback_watcher_last_sign_timestamp_seconds",) in metered.values(), "the watcher's life", 120.0)
     with metered.scraped() as seen:
         pass_drill(metered.lab)
-        until(lambda: check(metered.lab)["lag"], "the lag to be known", 120.0, pause=1.0)
+        until(lambda: check(metered.lab)["ages"].get("checkpoint"), "a checkpoint", 120.0, pause=1.0)
         named = {key[0].removeprefix(PREFIX) for key in samples_in(metered.file.read_text())}
         assert not named & {name for name, series in SERIES.items() if series.live}
         assert run_dag(metered.lab, "planned_failover", CONF, approve_as="approver", timeout=400) == 0
-        check(metered.lab)
-        until(lambda: ("switchback_last_run_downtime_seconds", SOURCE, TARGET) in seen, "the last run's downtime", 30.0)
+        metered.ask_reverse_flow("stop")
+        until(lambda: check(metered.lab)["if_now"]["rereads"] is not None, "the forecast by the run", 60.0, pause=1.0)
+        until(lambda: (f"{PREFIX}forecast_reread_records", SOURCE, TARGET) in seen, "a scrape of the forecast", 30.0)
+        metered.ask_reverse_flow("resume")
+        until(lambda: check(metered.lab)["at_rest"], "the flow to be at rest", 60.0, pause=1.0)
+        until(lambda: (f"{PREFIX}recorder_last_sign_timestamp_seconds",) in seen, "the recorder's life", 90.0)
     by_file = {key[0].removeprefix(PREFIX) for key in samples_in(metered.file.read_text())}
     assert by_file <= set(SERIES) and {key[0].removeprefix(PREFIX) for key in seen} == set(SERIES)
     for live in ("pair_held", "procedure_running", "fence_on", "gate_open"):

@@ -84,7 +84,9 @@ _DRILLS_AND_RUNS = {
     "procedure_outcome": Series("1 for the outcome of this end, 0 for the others.", (*_FLOW, "dag_id", "outcome")),
 }
 _SERVICES = {
-    "recorder_last_sign_timestamp_seconds": Series("When the flight recorder's process last showed life."),
+    "recorder_last_sign_timestamp_seconds": Series(
+        "When the flight recorder's process last showed life; it does only where the topology has `notifications`."
+    ),
     "recorder_last_sample_timestamp_seconds": Series(
         "When the newest sample that counts was stored; without keys of the recorder, as of the last check.", _FLOW
     ),
