@@ -20,7 +20,7 @@ from lab.environment.bring_up import ISOLATIONS, POLICIES, make_record
 from lab.environment.brokers import broker_command, format_command, write_broker_settings
 from lab.environment.connect import flow_worker, worker_command, write_worker_settings
 from lab.environment.spark_cluster import SPARK, write_spark_settings
-from lab.environment.state import ALIASES, PRINCIPALS, Lab, private_folder, write_private
+from lab.environment.state import ALIASES, METRICS, PRINCIPALS, Lab, private_folder, write_private
 from lab.environment.topology_file import write_topology
 from lab.errors import LabError
 
@@ -74,7 +74,7 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
             " docker compose down -v"
         )
     # Volumes of an earlier version lack some secrets.
-    for user in (SPARK, *PRINCIPALS):
+    for user in (SPARK, METRICS, *PRINCIPALS):
         record.passwords.setdefault(user, secrets.token_hex(16))
     record.airflow, record.published = True, published_ports(settings)
     lab.save(record)

@@ -11,7 +11,16 @@ from typing import Any
 
 from lab.environment.jvm import temporary_folder
 from lab.environment.spark_cluster import SPARK, master_url
-from lab.environment.state import ALIASES, DATABASE_HOST, DRILL_CLIENT, LOOPBACK, ROLES, Lab, write_private
+from lab.environment.state import (
+    ALIASES,
+    DATABASE_HOST,
+    DRILL_CLIENT,
+    LOOPBACK,
+    METRICS,
+    ROLES,
+    Lab,
+    write_private,
+)
 from lab.install.jars import LAB, PROJECT
 from lab.install.spark_warm_up import spark_environment
 
@@ -77,6 +86,7 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
         "airflow_api": {"conn_type": "http", "host": lab.airflow_url, **login},
         "drain_app": {"conn_type": "http", "host": lab.drain_url},
         "kafka_dr_journal": {"conn_type": "generic", "extra": {"url": record.database_url("journal", lab.journal)}},
+        "switchback_metrics": {"conn_type": "generic", "password": record.passwords[METRICS]},
         "spark_default": {"conn_type": "spark", "host": master_url(lab), **spark_login},
     }  # fmt: skip
 

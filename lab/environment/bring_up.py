@@ -39,7 +39,17 @@ from lab.environment.production.transport import create_certificates
 from lab.environment.progress import ProgressLines
 from lab.environment.replication_check import prove_replication
 from lab.environment.spark_cluster import SPARK, start_spark
-from lab.environment.state import ALIASES, LOOPBACK, PRINCIPALS, ROLES, Lab, LabRecord, drill_port, private_folder
+from lab.environment.state import (
+    ALIASES,
+    LOOPBACK,
+    METRICS,
+    PRINCIPALS,
+    ROLES,
+    Lab,
+    LabRecord,
+    drill_port,
+    private_folder,
+)
 from lab.environment.topology_file import write_routing, write_topology
 from lab.environment.versions.choices import choose_versions, keep_versions
 from lab.environment.versions.version_jars import fetch_versions
@@ -214,7 +224,13 @@ def make_record(
         databases: names of PostgreSQL databases; each also names a role, which gets a password.
         more: other fields of `LabRecord`.
     """
-    users = [*PRINCIPALS, SPARK, *(f"airflow_{name}" for name in ROLES), *(f"database_{name}" for name in databases)]
+    users = [
+        *PRINCIPALS,
+        SPARK,
+        METRICS,
+        *(f"airflow_{name}" for name in ROLES),
+        *(f"database_{name}" for name in databases),
+    ]
     return LabRecord(
         policy=policy,
         isolation=isolation,

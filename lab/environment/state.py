@@ -28,6 +28,8 @@ ROLES = {"operator": "op", "approver": "user", "viewer": "viewer", "switchback":
 DEDICATED = "dedicated-standby"
 DEFAULT_STATE = PROJECT / ".lab"
 LOOPBACK = "127.0.0.1"
+#: Name of the token by which metrics are scraped, among the lab's passwords.
+METRICS = "metrics"
 #: Name of PostgreSQL in `LabRecord.hosts`; a lab without PostgreSQL has journal and Airflow's data in SQLite files.
 DATABASE_HOST = production.POSTGRES
 
@@ -40,7 +42,7 @@ class LabRecord:
         policy: naming of mirrored topics, `identity` or `default`.
         isolation: isolation level at which MirrorMaker 2 reads.
         ports: port of a service, by the service's name in the lab (a cluster's alias names its broker).
-        passwords: passwords by user: Kafka principals, `airflow_USER`, `database_NAME`; `spark`: Spark's secret.
+        passwords: passwords by user: Kafka principals, `airflow_USER`, `database_NAME`; `spark`, `metrics`.
         airflow_secrets: Airflow's keys: `fernet`, `jwt`, `api`.
         cluster_ids: Kafka cluster ids, by alias.
         project: the checkout that created the lab.

@@ -47,6 +47,7 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
         "evidence": str(lab.evidence),
         "kafka_tools": str(jars_folder() / "kafka"),
         "recorder": {"archive": f"file://{lab.archive}", "public_keys": [public_key_of(lab.recorder_key)]},
+        "metrics": {"connection": "switchback_metrics"},
         "cool_down_seconds": 0,
         **({} if lab.load().published else {"drill": _drill(lab)}),
     }

@@ -16,6 +16,8 @@ from kafka_dr.errors import BadInput
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.procedure.systems import Systems
 
+#: Least number of characters of the token by which metrics are scraped.
+_LEAST_TOKEN = 16
 #: Secrets backends that read Airflow's own database, directly or over the API server.
 _AIRFLOWS_DATABASE = ("MetastoreBackend", "ExecutionAPISecretsBackend")
 
@@ -69,6 +71,21 @@ class Connections:
                 " Airflow's configuration on this worker.",
             )
         return url, connection.login or "", connection.password or ""
+
+    def token(self, connection_id: str) -> str:
+        """Return the token by which metrics are scraped, the password of a connection.
+
+        Raises:
+            BadInput: neither the environment nor a secrets backend has the connection, or the token is too short.
+        """
+        token = stored_outside_airflow(connection_id).password or ""
+        if len(token) < _LEAST_TOKEN:
+            raise BadInput(
+                f"Connection {connection_id} has no usable token",
+                f"its password has {len(token)} characters, at least {_LEAST_TOKEN} are needed",
+                "Put a random text into the connection's password, such as that of `openssl rand -hex 32`.",
+            )
+        return token
 
     def tls(self, connection_id: str) -> HttpTls:
         """Return the certificates of an `http` connection: `verify`, `cert` and `key` in its extra."""

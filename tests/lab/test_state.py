@@ -112,7 +112,7 @@ def test_every_connection_of_the_topology_exists(lab: Lab) -> None:
         if key.endswith("connection")
     }
     named |= {flow.get("connect") or flow["stop_hook"] for flow in topology["flows"]}
-    named |= {topology[part]["connection"] for part in ("drain", "journal", "airflow_api", "spark")}
+    named |= {topology[part]["connection"] for part in ("drain", "journal", "airflow_api", "spark", "metrics")}
     named |= {name for part in ("connect", "clients") for name in topology["drill"].get(part, {}).values()}
     assert named == set(airflow_connections(lab))
 

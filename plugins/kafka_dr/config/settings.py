@@ -165,4 +165,8 @@ def _with_absolute_paths(topology: Topology, folder: Path) -> Topology:
     routing = topology.routing
     if routing.kind == "file":
         routing = routing.model_copy(update={"path": str(folder / routing.path)})
-    return topology.model_copy(update={"evidence": str(folder / topology.evidence), "routing": routing})
+    metrics = topology.metrics
+    if metrics is not None and metrics.file is not None:
+        metrics = metrics.model_copy(update={"file": str(folder / metrics.file)})
+    changed = {"evidence": str(folder / topology.evidence), "routing": routing, "metrics": metrics}
+    return topology.model_copy(update=changed)

@@ -29,6 +29,7 @@ from kafka_dr.config.fields import (
     Setting,
     matching_text,
 )
+from kafka_dr.config.metrics import MetricsSettings
 from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.config.objectives import Objectives
 from kafka_dr.config.readiness import ReadinessLimits
@@ -269,6 +270,7 @@ class Topology(Model):
         source_probe: the application's hook that states whether the application reaches a source that seems lost.
         fence_hook: a hook of the site that fences a cluster by other means than ACLs.
         notifications: who is told of what; a run is not bound to it.
+        metrics: where Prometheus finds metrics; a run is not bound to it.
         drill: what drills on the real clusters use; without it a drill only observes.
         cool_down_seconds: after a procedure, how long no other procedure may take the same pair of clusters.
         reconcile_seconds: longest time after which an owner (operator, GitOps, Terraform) puts something back; who has
@@ -295,6 +297,7 @@ class Topology(Model):
     limits: ParamLimits = ParamLimits()
     approvers: Approvers = Approvers()
     notifications: tuple[NotificationRoute, ...] = ()
+    metrics: MetricsSettings | None = None
     drill: DrillSettings | None = None
     reconcile_seconds: Seconds = 120.0
     cool_down_seconds: Annotated[float, Field(strict=True, ge=0, le=LONGEST_DEADLINE, allow_inf_nan=False)] = 900.0

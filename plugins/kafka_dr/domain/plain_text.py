@@ -97,9 +97,9 @@ def parse_moment(text: Any) -> datetime | None:
     """Return an ISO time with time zone, converted to UTC; None if the text is no such time."""
     try:
         moment = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+        return moment.astimezone(UTC) if moment.tzinfo else None
+    except (TypeError, ValueError, OverflowError):
         return None
-    return moment.astimezone(UTC) if moment.tzinfo else None
 
 
 def visible_text(value: Any) -> Any:

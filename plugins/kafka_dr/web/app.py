@@ -1,6 +1,7 @@
 """The web pages: all flows with their readiness, and one procedure with its steps and the fence's countdown.
 
-Every page asks Airflow who the reader is, and shows only procedures of DAGs whose runs this person may read.
+Every page asks Airflow who the reader is, and shows only procedures of DAGs whose runs this person may read. Metrics,
+which no person reads here, ask for a token instead.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from kafka_dr.errors import SwitchbackError
 from kafka_dr.pages import render_page
 from kafka_dr.procedure.run import Identity
 from kafka_dr.procedures import PROCEDURES
+from kafka_dr.web.metrics import router as metrics
 from kafka_dr.web.overview_reader import LastProcedure, Overview, read_overview
 from kafka_dr.web.status_reader import StatusReader
 
 app = FastAPI(title="Switchback", docs_url=None, redoc_url=None, openapi_url=None)
+app.include_router(metrics)
 
 PREFIX = "/switchback"
 _NOTHING = (

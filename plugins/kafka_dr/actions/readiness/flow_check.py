@@ -18,7 +18,7 @@ from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.actions.readiness.fingerprint import read_fingerprint
 from kafka_dr.actions.readiness.lag import measure_lag
 from kafka_dr.actions.readiness.observe import observed_at_rest
-from kafka_dr.actions.readiness.outlook import outlook_of
+from kafka_dr.actions.readiness.outlook import last_run_of, outlook_of
 from kafka_dr.actions.readiness.signs import (
     certificate_ends,
     checkpoint_at,
@@ -93,6 +93,7 @@ class FlowCheck:
         self._findings: list[ReadinessFinding] = []
         self._figures: list[Figure] = []
         self._ages: dict[str, float | None] = {}
+        self._certificates: dict[str, float] = {}
         # Of what this check cannot read, the next one needs what the check before has read.
         self._movements = movements_of(before)
         self._awaited: dict[str, float] = (before or {}).get("awaited", {})
@@ -145,6 +146,8 @@ class FlowCheck:
             outlook=outlook,
             lag=None if lag is None else lag.as_dict(),
             ages=self._ages,
+            certificates=self._certificates,
+            last_run=last_run_of(self._procedure),
             drill=newest_drill(self._procedure),
             drill_days=self._procedure.flow.objectives.drill_days,
             movements=self._movements,
@@ -170,8 +173,8 @@ class FlowCheck:
             fingerprint = None if observation is None else start(read_fingerprint, procedure, observation)
         self._now = procedure.journal.now()
         self._judge_signs(signs)
-        ends = self._answer("certificates", signs["certificates"]) or {}
-        self._findings += certificate_findings(ends, self._seconds_now, limits.certificate_days)
+        self._certificates = self._answer("certificates", signs["certificates"]) or {}
+        self._findings += certificate_findings(self._certificates, self._seconds_now, limits.certificate_days)
         self._judge_installation()
         lag: FlowLag | None = self._answer("lag", lagging)
         self._judge_lag(lag)

@@ -14,7 +14,7 @@ from kafka_dr.actions.loss.last_known_state import from_archive
 from kafka_dr.actions.scope.flow_scope import remote_partitions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.lag import FlowLag
-from kafka_dr.domain.readiness.report import Outlook
+from kafka_dr.domain.readiness.report import CompletedRun, Outlook
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.procedure.entries import ProcedureClosed, facts_of
 from kafka_dr.procedure.run import Run, opened_by
@@ -41,6 +41,13 @@ def outlook_of(procedure: Run, lag: FlowLag | None) -> Outlook:
         else:
             unknown[name] = "no completed run of this flow states it"
     return Outlook(**figures, at=at, unknown=unknown)
+
+
+def last_run_of(procedure: Run) -> CompletedRun | None:
+    """Return the flow's newest completed run that moved clients; None without any."""
+    for e in _last_runs(procedure):
+        return CompletedRun(e["procedure_id"], e["dag_id"], e["closed_at"], e["seconds"]["downtime"])
+    return None
 
 
 class _Loss:

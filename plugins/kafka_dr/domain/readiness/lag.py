@@ -134,7 +134,8 @@ class FlowLag:
         return max((max(0.0, self.at - ms / 1000) for ms in since if ms is not None), default=0.0)
 
     def as_dict(self, most: int = 20) -> dict[str, Any]:
-        """Return totals, and the `most` partitions that lag by most records."""
+        """Return totals, the largest lag of one partition, and the `most` partitions that lag by most records."""
+        sizes = [lag.bytes for lag in self.lagging if lag.bytes is not None]
         worst = sorted(self.lagging, key=lambda lag: (-lag.records, lag.partition))[:most]
         return {
             "records": self.records,
@@ -142,6 +143,8 @@ class FlowLag:
             "seconds": None if self.seconds is None else round(self.seconds, 3),
             "partitions": self.partitions,
             "lagging": len(self.lagging),
+            "largest_records": max((lag.records for lag in self.lagging), default=0),
+            "largest_bytes": None if self.bytes is None else max(sizes, default=0),
             "worst": [self._row(lag) for lag in worst],
         }
 

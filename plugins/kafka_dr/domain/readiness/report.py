@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka_dr.domain.readiness.drills import due_at
@@ -46,6 +46,16 @@ class Outlook:
 
 
 @dataclass(frozen=True)
+class CompletedRun:
+    """The flow's newest completed run that moved clients, and for how long clients could use neither cluster."""
+
+    procedure_id: str
+    dag_id: str
+    closed_at: str
+    downtime_seconds: float
+
+
+@dataclass(frozen=True)
 class Checked:
     """What one check of a flow has found.
 
@@ -53,6 +63,7 @@ class Checked:
         at: when it ended, journal's time in UTC.
         lag: `FlowLag.as_dict()`; None if the logs could not be compared.
         ages: what -> its age in seconds; None: unknown.
+        certificates: what a certificate is for -> its end, in seconds since 1970.
         movements: name -> the sum that the next check compares with its own.
         complete: whether everything was looked at; otherwise what is not found may still be there.
         awaited: topic -> since when its creation on the target is awaited, in seconds since 1970.
@@ -66,6 +77,8 @@ class Checked:
     outlook: Outlook
     lag: Mapping[str, Any] | None = None
     ages: Mapping[str, float | None] = field(default_factory=dict)
+    certificates: Mapping[str, float] = field(default_factory=dict)
+    last_run: CompletedRun | None = None
     drill: DrillJudged | None = None
     drill_days: float = 0.0
     movements: Mapping[str, Movement] = field(default_factory=dict)
@@ -96,6 +109,7 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
         "stale_after": (checked.at + timedelta(seconds=STALE_AFTER_SECONDS)).isoformat(timespec="milliseconds"),
         "at_rest": checked.at_rest,
         "if_now": asdict(checked.outlook),
+        "last_run": None if checked.last_run is None else asdict(checked.last_run),
         "last_drill": None if drill is None else _drill(drill),
         "next_drill_due": None if drill is None else due_at(drill, checked.drill_days).isoformat(),
         "findings": _findings(checked.findings, known, now),
@@ -103,6 +117,7 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
         "not_looked_at": [] if checked.complete else gone,
         "lag": checked.lag,
         "ages": {name: None if age is None else round(age, 1) for name, age in checked.ages.items()},
+        "certificates": {name: _iso(end) for name, end in sorted(checked.certificates.items())},
         "changes": _changes(earlier.get("changes", []), state, reasons, now),
         "movements": {name: asdict(movement) for name, movement in checked.movements.items()},
         "awaited": dict(checked.awaited),
@@ -113,6 +128,10 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
 def movements_of(document: Mapping[str, Any] | None) -> dict[str, Movement]:
     """Return the sums that a check has kept for the next one, by name; {} without a document."""
     return {name: Movement(**stored) for name, stored in (document or {}).get("movements", {}).items()}
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _drill(drill: DrillJudged) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Row, func, select
 
 from kafka_dr.errors import Contradiction
+from kafka_dr.hooks.journal.brief import select_brief, select_ends
 from kafka_dr.hooks.journal.chain import NO_HASH, add_entry, hash_of, refuse_lost_entry, refuse_old_epoch
 from kafka_dr.hooks.journal.database import open_database
 from kafka_dr.hooks.journal.leases import (
@@ -159,6 +160,14 @@ class Journal:
             recent = select(ENTRIES.c.procedure_id).where(ENTRIES.c.at >= iso_text(since))
             query = query.where(ENTRIES.c.procedure_id.in_(recent))
         return [_checked_entry(row) for row in self._read(query)]
+
+    def brief_entries(self, procedure_id: str) -> list[JournalEntry]:
+        """Return a procedure's entries, with {} for long payloads; to show, not to act by: no hash is compared."""
+        return [read_entry(row._mapping) for row in self._read(select_brief(procedure_id))]
+
+    def ends(self, most: int) -> list[JournalEntry]:
+        """Return the newest entries that closed procedures, and those that opened these; no hash is compared."""
+        return [read_entry(row._mapping) for row in self._read(select_ends(most))]
 
     def last(self, procedure_id: str, step: str, kind: str) -> JournalEntry | None:
         """Return the newest entry of this kind that a procedure's step wrote; None without such an entry."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from kafka_dr.actions.metrics.textfile import write_metrics_file
 from kafka_dr.actions.readiness.flow_check import check_flow
 from kafka_dr.concurrently import run_concurrently
+from kafka_dr.config.settings import load_topology
+from kafka_dr.config.topology import Topology
+from kafka_dr.connections import Connections
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import SwitchbackError, SystemUnavailable
+from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.find import flows_to_check
 from kafka_dr.procedure.run import Run
 
@@ -34,6 +40,13 @@ class CheckFlows(BaseOperator):
 
         A state other than VERIFIED fails no task: the check did its work.
         """
+        try:
+            return self._check_all(context)
+        finally:
+            # A journal that does not answer is what the metrics have to tell.
+            self._write_metrics()
+
+    def _check_all(self, context: Any) -> dict[str, str]:
         params = context["params"]
         try:
             runs = flows_to_check(params.get("source"), params.get("target"))
@@ -57,6 +70,16 @@ class CheckFlows(BaseOperator):
             raise self._as_airflow(errors[0])
         return states
 
+    def _write_metrics(self) -> None:
+        """Write the metrics file; a failure is told in the log, as the alert on old metrics tells it, too."""
+        try:
+            topology, connections = load_topology(), Connections()
+            journal = partial(_open_journal, topology, connections)
+            for problem in write_metrics_file(topology, journal):
+                self.log.warning("The metrics file lacks values: %s", problem)
+        except (SwitchbackError, OSError) as error:
+            self.log.error("The metrics file could not be written: %s", error)  # noqa: TRY400 (says all)
+
     def _tell(self, context: Any, run: Run, document: dict[str, Any]) -> None:
         extra = {"state": document["state"], "checked_at": document["checked_at"], "reasons": document["reasons"][:5]}
         context["outlet_events"][CHANGES].add(asset_of(run.request.source, run.request.target), extra=extra)
@@ -66,6 +89,10 @@ class CheckFlows(BaseOperator):
             return error
         kind = AirflowException if isinstance(error, SystemUnavailable) else AirflowFailException
         return kind(f"{error} Page: {page_of_failure(self.task_id)}")
+
+
+def _open_journal(topology: Topology, connections: Connections) -> Journal:
+    return Journal(connections.journal_url(topology.journal.connection))
 
 
 def _check(run: Run) -> dict[str, Any]:

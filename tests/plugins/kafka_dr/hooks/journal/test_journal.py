@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -99,6 +100,30 @@ def test_the_newest_of_a_kind_is_found(journal: Journal) -> None:
     journal.append("p2", "commit_groups", "intent", 1, 4)
     assert journal.last("p1", "commit_groups", "intent") == wanted
     assert journal.last("p1", "open_target", "intent") is None
+
+
+def test_long_payloads_are_left_out_of_a_brief_reading(journal: Journal) -> None:
+    """But not of entries that open or close a procedure; all else is as it was written."""
+    long = {"plan": "x" * 30_000}
+    journal.append("p1", "open_procedure", "opened", 1, long)
+    journal.append("p1", "forecast", "outcome", 1, long)
+    journal.append("p1", "forecast", "note", 1, {"a": "é"})
+    journal.append("p2", "forecast", "note", 1, 1)
+    opened, forecast, note = journal.brief_entries("p1")
+    assert (opened, note) == (journal.entries("p1")[0], journal.entries("p1")[2])
+    assert forecast == replace(journal.entries("p1")[1], payload={})
+
+
+def test_the_newest_ends_come_with_their_beginnings(journal: Journal) -> None:
+    """Of so many closings; a procedure that has not ended is left out."""
+    for procedure in ("p1", "p2", "p3"):
+        journal.append(procedure, "open_procedure", "opened", 1, procedure)
+        journal.append(procedure, "forecast", "outcome", 1, procedure)
+    for procedure in ("p2", "p1"):
+        journal.append(procedure, "close_procedure", "closed", 1, procedure)
+    found = [(entry.procedure_id, entry.kind) for entry in journal.ends(2)]
+    assert found == [("p1", "opened"), ("p2", "opened"), ("p2", "closed"), ("p1", "closed")]
+    assert [(entry.procedure_id, entry.kind) for entry in journal.ends(1)] == [("p1", "opened"), ("p1", "closed")]
 
 
 def test_a_sound_chain_verifies(journal: Journal) -> None:

@@ -27,6 +27,7 @@ from kafka_dr.steps.always_on.check_flows import CHANGES, CheckFlows
 from kafka_dr.vocabulary import Step
 
 from tests.support.bench import GRANT, ORDERS, Bench
+from tests.support.metrics.site import samples_in
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 READY = {
@@ -367,3 +368,34 @@ def test_limits_that_make_no_sense_are_refused(site: Site, wrong: dict[str, Any]
     topology["flows"][0]["readiness"] = wrong
     with pytest.raises(BadInput, match=r"flows\[0\]\.readiness|flows.0.readiness"):
         check_topology(topology, "the topology")
+
+
+def with_metrics_file(site: Site) -> Path:
+    """State a metrics file in the topology."""
+    topology = json.loads(site.bench.topology.read_text())
+    site.bench.topology.write_text(json.dumps(topology | {"metrics": {"file": "switchback.prom"}}))
+    return site.bench.folder / "switchback.prom"
+
+
+def test_the_metrics_file_follows_each_check(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that could check nothing, because the journal is away: the metrics say so."""
+    path = with_metrics_file(site)
+    connection = {"conn_type": "generic", "extra": {"url": site.bench.url}}
+    monkeypatch.setenv("AIRFLOW_CONN_JOURNAL", json.dumps(connection))
+    site.check()
+    values = samples_in(path.read_text())
+    assert values["switchback_journal_up",] == 1
+    assert values["switchback_readiness_state", "primary", "NEEDS_VERIFICATION", "standby"] == 1
+    monkeypatch.setenv("AIRFLOW_CONN_JOURNAL", json.dumps(connection | {"extra": {"url": "sqlite:////no/where/j.db"}}))
+    monkeypatch.setattr(site.bench, "url", "sqlite:////no/where/j.db")
+    with pytest.raises(AirflowException, match="the journal is not"):
+        CheckFlows(task_id="check_flows").execute({"params": {}, "outlet_events": site.events})
+    assert samples_in(path.read_text())["switchback_journal_up",] == 0
+
+
+def test_a_metrics_file_that_cannot_be_written_fails_no_check(site: Site) -> None:
+    """The document is written, and the file has no half of its content."""
+    path = with_metrics_file(site)
+    path.mkdir()
+    assert site.check()["state"] == "NEEDS_VERIFICATION"
+    assert path.is_dir() and not list(path.iterdir()) and not list(site.bench.folder.glob(".switchback*"))

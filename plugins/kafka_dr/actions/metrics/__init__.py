@@ -1,0 +1,1 @@
+"""Read metrics from journal and readiness documents, and write them for Prometheus."""

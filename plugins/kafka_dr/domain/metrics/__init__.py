@@ -1,0 +1,1 @@
+"""Metrics for Prometheus: the table of series, and values from documents and journal."""
