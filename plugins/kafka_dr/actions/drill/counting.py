@@ -23,7 +23,11 @@ _COLUMNS = ["group", "topic", "partition", "position", "target_topic", "target_p
 
 
 def count_records(
-    systems: Systems, private: PrivateInstallation, evidence: Mapping[str, Any], ends: tuple[str, str]
+    systems: Systems,
+    private: PrivateInstallation,
+    evidence: Mapping[str, Any],
+    ends: tuple[str, str],
+    cut_at: float | None,
 ) -> Integrity:
     """Return what a pass did to the drill's records and positions.
 
@@ -31,12 +35,13 @@ def count_records(
         systems: of the drill's private installation; both clusters are read.
         evidence: the pass's.
         ends: source and target of the pass.
+        cut_at: when the drill took the source away, in seconds since 1970; None if it did not.
     """
     # The ledger first: what is acknowledged while the logs are read may be missing in them.
     written = frozenset(DrillLedger(private.folder).numbers())
     logs = PassLogs(written, *(_read_log(systems, private, alias) for alias in ends))
     positions = _positions(private.folder / evidence["procedure_id"], evidence)
-    return count_pass(logs, positions, evidence.get("loss") or (), _left_at(evidence))
+    return count_pass(logs, positions, evidence.get("loss") or (), cut_at, _left_at(evidence))
 
 
 def _read_log(systems: Systems, private: PrivateInstallation, alias: str) -> list[NumberedRecord]:

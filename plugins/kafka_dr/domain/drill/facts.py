@@ -1,7 +1,8 @@
 """What a drill saw, did and was told, as plain data.
 
-The verdict, the findings and the `drill` section of the evidence follow from these facts alone. Every field may be empty or None: a drill of kind observe has no passes, a drill that was killed has few facts. None
-means that a fact is not known, and what is not known never makes a drill pass.
+The verdict, the findings and the `drill` section of the evidence follow from these facts alone. Every field may be empty
+or None: a drill of kind observe has no passes, a drill that was killed has few facts. None means that a fact is not
+known, and what is not known never makes a drill pass.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class Integrity:
         positions_exact: positions from which the group reads on without gap and without a record read twice.
         positions_bound: positions behind the exact place.
         positions_ahead: positions beyond a record that the group had not read.
+        downtime_seconds: from the moment at which the drill took the source away until its clients were redirected;
+            None in a pass whose source was there.
     """
 
     written: int | None = None
@@ -40,6 +43,7 @@ class Integrity:
     positions_exact: int | None = None
     positions_bound: int | None = None
     positions_ahead: int | None = None
+    downtime_seconds: float | None = None
 
 
 @dataclass(frozen=True)

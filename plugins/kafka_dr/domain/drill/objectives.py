@@ -92,6 +92,9 @@ def _counted(one: DrillPass, name: str) -> tuple[Measured, str] | None:
     lost = counted.lost_listed + counted.lost_unlisted
     if name == "rpo_records":
         return Measured(lost, lost), f"by the drill's own count {count_of(lost, 'record')} lost"
+    if name == "rto_seconds" and (down := counted.downtime_seconds) is not None:
+        text = f"clients could use neither cluster for {format_duration(down)}, from the moment the source was cut off"
+        return Measured(down, down), text
     if name == "rpo_seconds" and counted.lost_seconds is not None:
         age = counted.lost_seconds
         return Measured(

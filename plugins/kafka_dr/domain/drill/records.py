@@ -51,7 +51,11 @@ def record_number(value: bytes | None) -> int | None:
 
 
 def count_pass(
-    logs: PassLogs, positions: Iterable[Mapping[str, Any]], loss: Sequence[Mapping[str, Any]], left_at: float | None
+    logs: PassLogs,
+    positions: Iterable[Mapping[str, Any]],
+    loss: Sequence[Mapping[str, Any]],
+    cut_at: float | None = None,
+    left_at: float | None = None,
 ) -> Integrity:
     """Return what a pass did to records and positions, counted by the records' numbers.
 
@@ -59,7 +63,8 @@ def count_pass(
         positions: rows of the pass's file of positions: group, topic, partition, position, target_topic,
             target_position.
         loss: rows of the pass's evidence: topic, partition, from_offset, possible_to.
-        left_at: when clients left the source, in seconds since 1970; None if unknown.
+        cut_at: when the drill took the source away, in seconds since 1970; None if it did not.
+        left_at: when clients were redirected, in seconds since 1970; None if unknown.
     """
     counts = Counter(record.number for record in logs.target)
     missing = logs.written - counts.keys()
@@ -72,7 +77,8 @@ def count_pass(
         mirrored=len(logs.written) - len(missing),
         lost_listed=len(listed),
         lost_unlisted=len(missing) - len(listed),
-        lost_seconds=None if times and left_at is None else max([0.0, *((left_at or 0.0) - at for at in times)]),
+        lost_seconds=None if times and cut_at is None else max([0.0, *((cut_at or 0.0) - at for at in times)]),
+        downtime_seconds=None if cut_at is None or left_at is None else left_at - cut_at,
         repeated=sum(1 for count in counts.values() if count > 1),
         reread_most=max((place.reread for place in places), default=0),
         positions_exact=sum(1 for place in places if not place.ahead and not place.reread),

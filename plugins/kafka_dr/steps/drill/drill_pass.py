@@ -131,7 +131,9 @@ class DrillPass(ProcedureStep):
         path, evidence = pass_evidence(private, identity.procedure_id)
         systems = private.connections(procedure.systems.connections).systems(procedure.request, private.topology)
         completed = evidence.get("outcome") == Outcome.COMPLETED
-        counted = count_records(systems, private, evidence, self._ends(private)) if completed else None
+        cut_at = procedure.progress.began(self.task_id) if self.procedure_dag == "unplanned_failover" else None
+        ends = self._ends(private)
+        counted = count_records(systems, private, evidence, ends, cut_at) if completed else None
         return PassEnded(
             ran=True,
             pass_outcome=evidence.get("outcome"),

@@ -45,7 +45,7 @@ def test_a_records_number_is_read_from_its_value() -> None:
 def test_an_exact_position_one_behind_and_one_ahead() -> None:
     """Ahead: a record that the group has not read lies below its position on the target."""
     logs = PassLogs(frozenset(range(5)), log([0, 1, 2, 3, 4]), log([0, 1, 2, 3, 4], first=10))
-    counted = count_pass(logs, [row(2, 12), row(2, 10), row(2, 13), row(2, None)], [], None)
+    counted = count_pass(logs, [row(2, 12), row(2, 10), row(2, 13), row(2, None)], [])
     assert (counted.positions_exact, counted.positions_bound, counted.positions_ahead) == (1, 1, 1)
     assert counted.reread_most == 2
 
@@ -54,15 +54,16 @@ def test_a_missing_record_is_listed_or_not() -> None:
     """Only the ranges of the pass's evidence make a loss a listed one; an open range has no end."""
     logs = PassLogs(frozenset(range(5)), log([0, 1, 2, 3, 4]), log([0, 1]))
     loss = [{"topic": "t", "partition": 0, "from_offset": 3, "possible_to": None}]
-    counted = count_pass(logs, [], loss, left_at=10.0)
+    counted = count_pass(logs, [], loss, cut_at=10.0, left_at=40.0)
     assert (counted.written, counted.mirrored, counted.lost_listed, counted.lost_unlisted) == (5, 2, 2, 1)
-    assert counted.lost_seconds == 8.0
+    assert (counted.lost_seconds, counted.downtime_seconds) == (8.0, 30.0)
+    assert count_pass(logs, [], loss, cut_at=1.0).lost_seconds == 0.0
 
 
 def test_a_repeat_is_no_loss() -> None:
     """MirrorMaker 2 may copy a record twice."""
     logs = PassLogs(frozenset(range(3)), log([0, 1, 2]), log([0, 1, 1, 2]))
-    counted = count_pass(logs, [row(2, 3), row(1, 1)], [], None)
+    counted = count_pass(logs, [row(2, 3), row(1, 1)], [])
     assert (counted.repeated, counted.lost_unlisted, counted.positions_ahead) == (1, 0, 0)
 
 
@@ -71,7 +72,7 @@ def test_a_position_is_ahead_if_and_only_if_it_lies_beyond_the_exact_one(size: i
     """On two equal logs, offsets themselves say what is right."""
     position, target = min(position, size), min(target, size)
     logs = PassLogs(frozenset(range(size)), log(list(range(size))), log(list(range(size))))
-    counted = count_pass(logs, [row(position, target)], [], None)
+    counted = count_pass(logs, [row(position, target)], [])
     assert counted.positions_ahead == (1 if target > position else 0)
     assert counted.reread_most == max(0, position - target)
 
