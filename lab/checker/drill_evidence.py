@@ -48,7 +48,7 @@ def _contradictions(evidence: Mapping[str, Any], section: Mapping[str, Any]) -> 
     """Return what the evidence claims against its own section."""
     open_ones = [str(row.get("id")) for row in section["findings"] if row.get("state") == "open"]
     untouched = (section["untouched"] or {}).get("held")
-    passed, canary = section["verdict"] == "passed", section["kind"] != "full"
+    passed, canary = section["verdict"] == "passed", section["kind"] == "canary"
     claims = {
         "the verdict is failed, and the outcome is not": section["verdict"] == "failed" != evidence["outcome"],
         "the outcome is completed, and the verdict is failed": evidence["outcome"] == "completed"
@@ -57,7 +57,7 @@ def _contradictions(evidence: Mapping[str, Any], section: Mapping[str, Any]) -> 
         "the drill passed although production was not shown to be untouched": passed
         and canary
         and untouched is not True,
-        "the loss of a drill stands at the top of the evidence": canary and bool(evidence["loss"]),
+        "the loss of a drill stands at the top of the evidence": section["kind"] != "full" and bool(evidence["loss"]),
         "the drill claims that nothing was left untested": not section["not_tested"],
     }
     return [text for text, holds in claims.items() if holds]

@@ -1,8 +1,8 @@
 """What a drill saw, did and was told, as plain data.
 
-The verdict, the findings and the `drill` section of the evidence follow from these facts alone. Every field may be empty
-or None: a drill of kind observe has no passes, a drill that was killed has few facts. None means that a fact is not
-known, and what is not known never makes a drill pass.
+The verdict, the findings and the `drill` section of the evidence follow from these facts alone. Every field may be
+empty or None: a drill of kind observe has no passes, a drill that was killed has few facts. None means that a fact is
+not known, and what is not known never makes a drill pass.
 """
 
 from __future__ import annotations

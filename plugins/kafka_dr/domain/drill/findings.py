@@ -69,10 +69,11 @@ class DrillFinding:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> DrillFinding:
-        """Return the finding in a row of evidence; fields that the row lacks have their defaults."""
+        """Return the finding in a row of evidence; what the row lacks, or names unknown words for, has its default."""
         known = {name: row[name] for name in cls.__dataclass_fields__ if row.get(name) is not None}
-        severity, state = FindingSeverity(known.get("severity", "major")), FindingState(known.get("state", "open"))
-        return cls(**{"text": "", **known, "severity": severity, "state": state})
+        severity = FindingSeverity(word) if (word := known.get("severity")) in set(FindingSeverity) else None
+        state = FindingState(word) if (word := known.get("state")) in set(FindingState) else FindingState.OPEN
+        return cls(**{"text": "", **known, "severity": severity or FindingSeverity.MAJOR, "state": state})
 
 
 def finding_id(code: str, about: str = "") -> str:

@@ -163,6 +163,9 @@ def _of_reading(one: DrillPass, counted: Integrity) -> Iterator[Reason]:
     if counted.reread_most is not None and bound is not None and counted.reread_most > bound:
         text = f"{one.name}: one group read {counted.reread_most:,} records again; the bound was {bound:,}"
         yield _failed("rereads_beyond_bound", one.name, text)
+    if counted.reread_most and bound is None:
+        text = f"{one.name}: one group read {counted.reread_most:,} records again, and the pass states no bound"
+        yield _conditional("not_counted", f"{one.name} re-reads", text)
 
 
 def _of_objectives(facts: DrillFacts) -> Iterator[Reason]:
@@ -186,7 +189,7 @@ def _of_production(facts: DrillFacts) -> Iterator[Reason]:
     if untouched is not None and untouched.unknown:
         text = f"whether production stayed as it was is not known in part: {_listed(untouched.unknown)}"
         yield _conditional("untouched_unknown", "", text)
-    if facts.kind != FULL and (untouched is None or not untouched.compared):
+    if facts.kind == CANARY and (untouched is None or not untouched.compared):
         yield _conditional("untouched_unknown", "nothing compared", "production was not compared before and after")
     yield from _of_checks(facts)
 

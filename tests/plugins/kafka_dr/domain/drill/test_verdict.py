@@ -93,6 +93,7 @@ CONDITIONS: dict[str, Callable[[DrillFacts], DrillFacts]] = {
     "a fault of which nobody knows": lambda f: replace(f, planted=[Planted("a fault", "named")]),
     "nothing counted": lambda f: with_pass(f, 0, integrity=None),
     "positions not counted": lambda f: counting(f, 0, positions_ahead=None),
+    "re-reads without a bound": lambda f: telling(f, 2, rereads={"bound": None, "mirror_maker": None}),
     "incomplete evidence": lambda f: telling(f, 0, problems=["boundary.parquet is gone"]),
     "a contested move": lambda f: telling(f, 0, contested="somebody resumes the old flow"),
 }
@@ -194,6 +195,13 @@ def test_an_observe_drill_is_judged_by_checks_and_forecast() -> None:
     assert judge_drill(observed(checks=None)).verdict is DrillVerdict.FAILED
     for worse in ({"seconds": 61.0}, {"seconds": None}, {"possible": None}):
         assert judge_drill(observed(outlook={**OUTLOOK, **worse})).verdict is DrillVerdict.CONDITIONAL
+
+
+def test_a_finding_in_words_of_another_version_stays_open() -> None:
+    """A severity or state that this version does not know never makes a finding disappear."""
+    row = {"id": "F-0LD000", "severity": "blocker", "text": "old", "state": "deferred"}
+    judged = judge_drill(good_facts(previous={"findings": [row, {"id": "F-0LD001"}]}))
+    assert [(one.severity.value, one.is_open) for one in judged.findings] == [("major", True), ("major", True)]
 
 
 def test_a_full_drill_needs_no_count_of_its_own() -> None:
