@@ -64,6 +64,16 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {minutes_left:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
+def format_age(seconds: float) -> str:
+    """Return how long ago something was, in its largest unit: `just now`, `40 s ago`, `5 min ago`, `3 days ago`."""
+    if seconds < 1:
+        return "just now"
+    for unit, length, most in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 48)):
+        if seconds < most * length:
+            return f"{int(seconds // length)} {unit} ago"
+    return f"{int(seconds // 86_400)} days ago"
+
+
 def format_clock(seconds: float) -> str:
     """Return a length of time in whole seconds, as a stop watch shows it: `1:43`, `1:02:03`."""
     minutes, rest = divmod(max(0, int(seconds)), 60)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from kafka_dr.procedures import PROCEDURES, RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Step
@@ -35,3 +35,15 @@ def page_of_step(dag_id: str, step: str) -> str:
     if step == Step.RETURN_TO_SOURCE and dag_id == RESTORE_GROUP_OFFSETS.dag_id:
         return f"runbooks/{Step.ABORT_PROCEDURE}.md#{step}"  # only an abort writes this step for a restore
     return f"runbooks/{_EXPLAINED_ELSEWHERE.get(step, dag_id)}.md#{step}"
+
+
+def page_of_finding(finding: str, checks_of_procedures: Container[str]) -> str:
+    """Return `runbooks/PAGE.md#HEADING` of the heading that says what a finding of readiness_check means.
+
+    Args:
+        finding: id of the finding.
+        checks_of_procedures: ids of the findings that the step check_readiness makes, too.
+    """
+    if finding in checks_of_procedures:
+        return f"runbooks/planned_failover.md#{Step.CHECK_READINESS}"
+    return f"runbooks/readiness_check.md#{finding}"

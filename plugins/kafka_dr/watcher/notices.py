@@ -228,7 +228,7 @@ class Board:
             for procedure_id, entries in self._entries.items()
             for notice in procedure_notices(procedure_id, [entries[n] for n in sorted(entries)], now)
         ]
-        found += find_silences(_services(journal, topology), self._since, now)
+        found += find_silences(monitored_services(journal, topology), self._since, now)
         for flow in topology.flows:
             document = read_document(document_path(topology.evidence, flow.source, flow.target))
             if document is not None:
@@ -253,7 +253,7 @@ class Board:
         return found
 
 
-def _services(journal: Journal, topology: Topology) -> list[MonitoredService]:
+def monitored_services(journal: Journal, topology: Topology) -> list[MonitoredService]:
     """Return watcher and recorder with their last signs of life.
 
     A recorder that signs shows the life of each flow with its samples; of another one only its process is seen.

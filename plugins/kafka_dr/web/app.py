@@ -1,4 +1,4 @@
-"""The web pages: running procedures, their progress, and how much longer the clients' downtime may last.
+"""The web pages: every flow and its readiness; a procedure, its progress, and how much longer clients may be fenced.
 
 Every page asks Airflow who the reader is, and shows only procedures of DAGs whose runs this person may read.
 """
@@ -16,21 +16,29 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.configuration import conf
 from airflow.models.dag import DagModel
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.utils.session import create_session
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 
 from kafka_dr.domain.evidence.live_status import ProcedureStatus
+from kafka_dr.domain.overview.setting_up import READINESS_DAG
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.pages import render_page
 from kafka_dr.procedure.run import Identity
+from kafka_dr.procedures import PROCEDURES
+from kafka_dr.web.overview_reader import LastProcedure, Overview, read_overview
 from kafka_dr.web.status_reader import StatusReader
 
 app = FastAPI(title="Switchback", docs_url=None, redoc_url=None, openapi_url=None)
 
 PREFIX = "/switchback"
-_NOTHING = "There is no procedure that you may read."
-_NOT_THIS_RUN = "This run has not opened a procedure. The page shows the newest procedure of each pair of clusters."
+_NOTHING = (
+    "There is nothing here that you may read: ask an administrator of Airflow for the right to read the runs of"
+    " Switchback's DAGs."
+)
+_NOT_THIS_RUN = "This run has not opened a procedure. The page shows all flows instead."
 _CONTENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
@@ -38,20 +46,27 @@ _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "R
 
 
 @app.get("/")
-def each_pair(request: Request, user: GetUserDep) -> Response:
-    """Return the page with one procedure per pair of clusters: the running procedure, or else the last procedure."""
-    return _page(request, lambda: _all_pairs(StatusReader.now(_readable_by(user)), ""))
+def all_flows(request: Request, user: GetUserDep) -> Response:
+    """Return the page with every flow: where clients are, whether a failover would work now, and what runs."""
+    return _overview_page(request, _readable_by(user), "")
 
 
 @app.get("/run")
 def one_run(request: Request, user: GetUserDep, dag_id: str, run_id: str) -> Response:
-    """Return the page of one DAG run's procedure; if the run has opened none, the page of each pair of clusters."""
+    """Return the page of one DAG run's procedure; if the run has opened none, the page with every flow."""
     may_read = _readable_by(user)
     if not may_read(dag_id):
         raise HTTPException(
             403, "You may not read the runs of this DAG: ask an administrator of Airflow for the right."
         )
-    return _page(request, lambda: _of_run(StatusReader.now(may_read), Identity(dag_id, run_id).procedure_id))
+    try:
+        reading = StatusReader.now(may_read)
+        procedure = reading.procedure(Identity(dag_id, run_id).procedure_id, reading.journal_time())
+    except SwitchbackError as error:
+        return _answer(503, "live.html.j2", shown=None, problem=str(error))
+    if procedure is None:
+        return _overview_page(request, may_read, _NOT_THIS_RUN)
+    return _answer(200, "live.html.j2", shown=_with_links(request, reading, procedure), problem="")
 
 
 @app.get("/evidence/{procedure_id}")
@@ -86,42 +101,58 @@ def _readable_by(user: Any) -> Callable[[str], bool]:
     return may_read
 
 
-def _all_pairs(reading: StatusReader, note: str) -> tuple[StatusReader, list[ProcedureStatus], str]:
-    procedures = reading.of_each_pair(reading.journal_time())
-    return reading, procedures, note if procedures else _NOTHING
-
-
-def _of_run(reading: StatusReader, procedure_id: str) -> tuple[StatusReader, list[ProcedureStatus], str]:
-    procedure = reading.procedure(procedure_id, reading.journal_time())
-    return (reading, [procedure], "") if procedure else _all_pairs(reading, _NOT_THIS_RUN)
-
-
-def _page(request: Request, read: Callable[[], tuple[StatusReader, list[ProcedureStatus], str]]) -> Response:
-    """Return the page with the procedures that `read` returns; if `read` raises an error, 503 and the error's text.
-
-    Args:
-        read: returns the reader of evidence, the procedures to show, and a note to show above them ("" for no note).
-    """
+def _overview_page(request: Request, may_read: Callable[[str], bool], note: str) -> Response:
+    """Return the page with every flow, and `note` above; if the topology cannot be read, 503 and the reason."""
     try:
-        reading, procedures, note = read()
-        shown = [_with_links(request, reading, procedure) for procedure in procedures]
-        return _answer(200, procedures=shown, note=note, problem="")
+        overview = read_overview(may_read, _paused_dags(), datetime.now(UTC))
     except SwitchbackError as error:
-        return _answer(503, procedures=[], note="", problem=str(error))
-    except AirflowNotFoundException as error:
-        return _answer(503, procedures=[], note="", problem=f"{error}; create this connection in Airflow.")
+        return _answer(503, "overview.html.j2", overview=Overview(), running=[], runs={}, note="", problem=str(error))
+    statuses = overview.statuses
+    running = [_with_links(request, statuses, procedure) for procedure in overview.running] if statuses else []
+    runs = {flow.last.id: _links(request, statuses, flow.last) for flow in overview.flows if flow.last and statuses}
+    return _answer(
+        503 if overview.problem else 200,
+        "overview.html.j2",
+        overview=overview,
+        running=running,
+        runs=runs,
+        note=note if overview.flows else _NOTHING,
+        problem=overview.problem,
+    )
+
+
+def _paused_dags() -> dict[str, bool | None]:
+    """Return DAG -> whether it is paused, None for one that Airflow does not know; {} if its database is away."""
+    names = (READINESS_DAG, *PROCEDURES)
+    query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(names), ~DagModel.is_stale)
+    try:
+        with create_session() as session:
+            known = {row.dag_id: bool(row.is_paused) for row in session.execute(query)}
+    except SQLAlchemyError:
+        return {}
+    return {name: known.get(name) for name in names}
 
 
 def _with_links(request: Request, reading: StatusReader, procedure: ProcedureStatus) -> dict[str, Any]:
+    links = _links(request, reading, procedure)
+    answer = f"{links['run']}/tasks/{procedure.question.step}/required_actions" if procedure.question else ""
+    return {"procedure": procedure, "answer": answer, **links}
+
+
+def _links(request: Request, reading: StatusReader, procedure: ProcedureStatus | LastProcedure) -> dict[str, str]:
+    """Return a procedure's addresses: its run in Airflow, its page, its evidence ("" without one), the first page."""
     ours = request.scope.get("root_path", "").rstrip("/")
-    run = f"{ours.removesuffix(PREFIX)}/dags/{quote(procedure.dag_id, safe='')}/runs/{quote(procedure.run_id, safe='')}"
-    answer = f"{run}/tasks/{procedure.question.step}/required_actions" if procedure.question else ""
-    evidence_page = f"{ours}/evidence/{quote(procedure.id, safe='')}" if reading.has_evidence(procedure.id) else ""
-    return {"procedure": procedure, "run": run, "answer": answer, "evidence": evidence_page}
+    dag_id, run_id = quote(procedure.dag_id, safe=""), quote(procedure.run_id, safe="")
+    return {
+        "run": f"{ours.removesuffix(PREFIX)}/dags/{dag_id}/runs/{run_id}",
+        "page": f"{ours}/run?dag_id={dag_id}&run_id={run_id}",
+        "evidence": f"{ours}/evidence/{quote(procedure.id, safe='')}" if reading.has_evidence(procedure.id) else "",
+        "overview": f"{ours}/",
+    }
 
 
-def _answer(status: int, **values: Any) -> HTMLResponse:
+def _answer(status: int, template: str, **values: Any) -> HTMLResponse:
     nonce = secrets.token_urlsafe(16)
     policy = f"{_CONTENT_POLICY}; script-src 'nonce-{nonce}'; connect-src 'self'"
-    page = render_page("live.html.j2", nonce=nonce, now=datetime.now(UTC), **values)
+    page = render_page(template, nonce=nonce, now=datetime.now(UTC), **values)
     return HTMLResponse(page, status, headers={**_HEADERS, "Content-Security-Policy": policy})

@@ -52,16 +52,6 @@ class StatusReader:
         contested = contested_text([*lines, *entries_about(later, procedure_id)], status.target)
         return replace(status, contested=contested or "")
 
-    def of_each_pair(self, now: datetime) -> list[ProcedureStatus]:
-        """Return the status of one procedure per pair of clusters: the procedure that has the lease, or had it last.
-
-        A pair is left out if no procedure ever had its lease, or if the person may not read the procedure.
-        """
-        pairs = sorted({self._topology.pair_key(flow.source, flow.target) for flow in self._topology.flows})
-        leases = [self._journal.lease(pair) for pair in pairs]
-        statuses = [self.procedure(lease.holder, now) for lease in leases if lease]
-        return [procedure for procedure in statuses if procedure]
-
     def evidence_page(self, procedure_id: str) -> Path | None:
         """Return the path of a procedure's evidence page; None without such a file, or if the person may not read it.
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from kafka_dr.errors import Contradiction
 from kafka_dr.hooks.journal.chain import NO_HASH, add_entry, hash_of, refuse_lost_entry, refuse_old_epoch
@@ -311,6 +311,12 @@ class Journal:
         """Return the newest lease of a pair, released or not; None if no procedure ever took the lease."""
         rows = self._read(select_newest_lease(pair))
         return read_lease(rows[0]) if rows else None
+
+    def holders(self, pair: str) -> list[str]:
+        """Return the procedures that ever held a pair's lease, the newest first."""
+        newest = func.max(LEASES.c.epoch)
+        query = select(LEASES.c.holder).where(LEASES.c.pair == pair).group_by(LEASES.c.holder).order_by(newest.desc())
+        return [row.holder for row in self._read(query)]
 
     def show_life(self, name: str, detail: str | None = None) -> None:
         """Store the present time as a service's last heartbeat; a heartbeat is no journal entry.

@@ -4,62 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from airflow.api_fastapi.core_api.security import get_user
-from fastapi.testclient import TestClient
-from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.web import app as web
 
-from tests.support.facts import entry
-
-PAIR, ID = "primary+standby", "planned_failover-r_1"
-ODD = "<script>alert(1)</script>{{ 7*7 }}"
-
-
-class Site:
-    """The page as one person sees it, and the journal behind it."""
-
-    def __init__(self, bench: Any) -> None:
-        self.bench, self.readable = bench, {"planned_failover"}
-        self.client = TestClient(web.app, root_path="/switchback")
-        self.epoch = 0
-
-    def write(self, seconds_ago: float, step: str, kind: str, **payload: Any) -> None:
-        """One entry, written some time ago."""
-        journal = Journal(self.bench.url, clock=lambda: datetime.now(UTC) - timedelta(seconds=seconds_ago))
-        self.epoch = self.epoch or journal.take_lease(PAIR, ID)
-        journal.append(ID, step, kind, self.epoch, entry(step, kind, **payload).payload)
-
-    def opened(self, reason: str = "maintenance") -> None:
-        """A procedure that holds the pair."""
-        opened = {"dag_id": "planned_failover", "run_id": "r+1", "source": "primary", "target": "standby"}
-        opened |= {"reason": reason, "request": {"deadlines": {"max_fence_seconds": 600.0}}}
-        self.write(200, Step.OPEN_PROCEDURE, Entry.OPENED, **opened)
-
-    def get(self, path: str = "/") -> Any:
-        """One page."""
-        return self.client.get(path)
-
-
-@pytest.fixture
-def site(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """A person who may read planned_failover."""
-    site = Site(bench)
-    monkeypatch.setenv("AIRFLOW_CONN_JOURNAL", json.dumps({"conn_type": "generic", "extra": {"url": bench.url}}))
-    monkeypatch.setattr(
-        web,
-        "get_auth_manager",
-        lambda: SimpleNamespace(is_authorized_dag=lambda details, **_: details.id in site.readable),
-    )
-    web.app.dependency_overrides[get_user] = lambda: SimpleNamespace(name="viewer")
-    yield site
-    web.app.dependency_overrides.clear()
+from tests.plugins.kafka_dr.web.conftest import ID, ODD, Site
 
 
 @pytest.mark.parametrize("path", ["/", "/run?dag_id=planned_failover&run_id=r+1", f"/evidence/{ID}"])
@@ -100,11 +51,12 @@ def test_an_open_question_leads_to_its_answer(site: Site) -> None:
 
 
 def test_nobody_sees_what_they_may_not_read(site: Site) -> None:
-    """Neither among the pairs, nor by the run, nor its evidence."""
+    """Neither on the first page, nor by the run, nor its evidence."""
     site.opened()
     evidence_of(site)
     site.readable = {"abort_procedure"}
-    assert "There is no procedure that you may read." in site.get().text and "maintenance" not in site.get().text
+    page = site.get().text
+    assert "you may not read the procedure that says so" in page and "maintenance" not in page and ID not in page
     assert site.get("/run?dag_id=planned_failover&run_id=r%2B1").status_code == 403
     told = site.get("/run?dag_id=abort_procedure&run_id=x").text
     assert "maintenance" not in told and ID not in told
@@ -127,8 +79,9 @@ def test_everything_is_escaped(site: Site) -> None:
     site.opened(reason=ODD)
     site.write(10, Step.FORECAST, Entry.INTENT)
     site.write(9, Step.FORECAST, Entry.REFUSAL, reason=ODD, seen=ODD, next_step=ODD)
-    page = site.get().text
-    assert page.count("<script") == 1 and page.count("&lt;script&gt;alert(1)&lt;/script&gt;{{ 7*7 }}") == 5
+    for path, times in (("/", 3), ("/run?dag_id=planned_failover&run_id=r%2B1", 5)):
+        page = site.get(path).text
+        assert page.count("<script") == 1 and page.count("&lt;script&gt;alert(1)&lt;/script&gt;{{ 7*7 }}") == times
 
 
 def test_no_script_of_others_may_run(site: Site) -> None:
@@ -184,6 +137,8 @@ def test_a_journal_that_cannot_be_read_is_said(site: Site, monkeypatch: pytest.M
         json.dumps({"conn_type": "generic", "extra": {"url": "sqlite:////nowhere/at/all/journal.db"}}),
     )
     answer = site.get()
+    assert answer.status_code == 503 and "cannot be shown" in answer.text and "the journal is not" in answer.text
+    answer = site.get("/run?dag_id=planned_failover&run_id=x")
     assert answer.status_code == 503 and "cannot be shown" in answer.text and "the journal is not" in answer.text
     monkeypatch.setenv(
         "AIRFLOW_CONN_JOURNAL",

@@ -1,0 +1,1 @@
+"""What the first web page shows of each flow, from journal entries, a readiness document and the given time."""
