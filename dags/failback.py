@@ -18,7 +18,7 @@ return: clear the failed step. The page `runbooks/failback.md` has one heading f
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, phase, procedure_form
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, group_phase, procedure_form
 from kafka_dr.steps.failback.decide_stranded_records import DecideStrandedRecords
 from kafka_dr.steps.failback.fence_returned_cluster import FenceReturnedCluster
 from kafka_dr.steps.failback.find_stranded_records import FindStrandedRecords
@@ -56,35 +56,35 @@ with DAG(
     tags=TAGS,
     doc_md=__doc__,
 ) as dag:
-    with phase("settle stranded records"):
+    with group_phase("settle stranded records"):
         open_procedure = OpenProcedure(task_id="open_procedure")
         fence_returned_cluster = FenceReturnedCluster(task_id="fence_returned_cluster")
         find_stranded_records = FindStrandedRecords(task_id="find_stranded_records")
         decide_stranded_records = DecideStrandedRecords(task_id="decide_stranded_records")
         prepare_topics = PrepareTopics(task_id="prepare_topics")
         reconcile_stranded_records = ReconcileStrandedRecords(task_id="reconcile_stranded_records")
-    with phase("flow back"):
+    with group_phase("flow back"):
         seed_flow_back = SeedFlowBack(task_id="seed_flow_back")
         start_flow_back = StartFlowBack(task_id="start_flow_back")
         wait_for_catch_up = WaitForCatchUp(task_id="wait_for_catch_up")
-    with phase("prepare"):
+    with group_phase("prepare"):
         check_readiness = CheckReadiness(task_id="check_readiness")
         forecast = Forecast(task_id="forecast")
         approve_failover = ApproveFailover(task_id="approve_failover")
-    with phase("fence and drain"):
+    with group_phase("fence and drain"):
         fence_producers = FenceProducers(task_id="fence_producers")
         drain_consumers = DrainConsumers(task_id="drain_consumers")
         wait_for_zero_lag = WaitForZeroLag(task_id="wait_for_zero_lag")
         stop_mirror_maker = StopMirrorMaker(task_id="stop_mirror_maker")
-    with phase("translate and commit"):
+    with group_phase("translate and commit"):
         translate_offsets = TranslateOffsets(task_id="translate_offsets")
         review_translation = ReviewTranslation(task_id="review_translation")
         commit_groups = CommitGroups(task_id="commit_groups")
         seed_reverse_replication = SeedReverseReplication(task_id="seed_reverse_replication")
-    with phase("open and redirect"):
+    with group_phase("open and redirect"):
         open_target = OpenTarget(task_id="open_target")
         redirect_clients = RedirectClients(task_id="redirect_clients")
-    with phase("afterwards"):
+    with group_phase("afterwards"):
         verify_clients = VerifyClients(task_id="verify_clients")
         start_reverse_replication = StartReverseReplication(task_id="start_reverse_replication")
     return_to_source = ReturnToSource(task_id="return_to_source", trigger_rule="one_failed")

@@ -20,7 +20,7 @@ states why. Once `open_target` is done, the run cannot return: clear the failed 
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, phase, procedure_form
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, group_phase, procedure_form
 from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.steps.shared.open_procedure import OpenProcedure
 from kafka_dr.steps.shared.redirect_clients import RedirectClients
@@ -46,22 +46,22 @@ with DAG(
     tags=TAGS,
     doc_md=__doc__,
 ) as dag:
-    with phase("assess the loss"):
+    with group_phase("assess the loss"):
         open_procedure = OpenProcedure(task_id="open_procedure")
         confirm_source_lost = ConfirmSourceLost(task_id="confirm_source_lost")
         assess_data_loss = AssessDataLoss(task_id="assess_data_loss")
         approve_data_loss = ApproveDataLoss(task_id="approve_data_loss")
-    with phase("fence and stop"):
+    with group_phase("fence and stop"):
         fence_source = FenceSource(task_id="fence_source")
         stop_mirror_maker = StopLeftMirrorMaker(task_id="stop_mirror_maker")
-    with phase("translate and commit"):
+    with group_phase("translate and commit"):
         translate_offsets = TranslateWithoutSource(task_id="translate_offsets")
         review_translation = ReviewTranslation(task_id="review_translation")
         commit_groups = CommitWithoutSource(task_id="commit_groups")
-    with phase("open and redirect"):
+    with group_phase("open and redirect"):
         open_target = OpenWithoutSource(task_id="open_target")
         redirect_clients = RedirectClients(task_id="redirect_clients")
-    with phase("afterwards"):
+    with group_phase("afterwards"):
         verify_clients = VerifyClients(task_id="verify_clients")
     return_to_source = ReturnToSource(task_id="return_to_source", trigger_rule="one_failed")
     close_procedure = CloseProcedure(task_id="close_procedure", trigger_rule="all_done")

@@ -36,7 +36,7 @@ _CHOICES, _DEADLINES = "Choices of this DAG", "Deadlines"
 _PARTS = (None, _CHOICES, _DEADLINES)
 
 
-def phase(title: str) -> TaskGroup:
+def group_phase(title: str) -> TaskGroup:
     """Return a group of the DAG's graph; the ids of the tasks in it stay the names of their steps."""
     return TaskGroup(title.replace(" ", "_"), prefix_group_id=False, group_display_name=title)
 

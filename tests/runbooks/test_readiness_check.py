@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 from kafka_dr.config.readiness import ReadinessLimits
+from kafka_dr.domain.readiness.readiness import CHECKS
 from kafka_dr.domain.readiness.report import FORM, Checked, Outlook, document_of
 from kafka_dr.domain.readiness.state import Gravity, State
+from kafka_dr.domain.runbook_pages import page_of_finding
 
 from tests.plugins.kafka_dr.domain.readiness.test_state import NOW
 
@@ -43,6 +45,15 @@ def test_every_finding_has_its_heading(finding: str) -> None:
     assert len(IDS) > 20
     parts = re.findall(r"^\*\*(\w+)\.\*\* \S", SECTIONS[finding], flags=re.MULTILINE)
     assert parts == ["Symptom", "Cause", "Do"]
+
+
+def test_the_page_of_each_finding_exists() -> None:
+    """As Switchback's first page names it, also for the checks that procedures make."""
+    checks = frozenset(check.__name__ for check in CHECKS)
+    assert checks.isdisjoint(IDS)
+    for finding in (*IDS, *checks):
+        path, heading = page_of_finding(finding, checks).split("#")
+        assert f"\n## {heading}\n" in (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_no_heading_explains_a_finding_that_does_not_exist() -> None:

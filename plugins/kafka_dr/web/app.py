@@ -1,4 +1,4 @@
-"""The web pages: every flow and its readiness; a procedure, its progress, and how much longer clients may be fenced.
+"""The web pages: all flows with their readiness, and one procedure with its steps and the fence's countdown.
 
 Every page asks Airflow who the reader is, and shows only procedures of DAGs whose runs this person may read.
 """

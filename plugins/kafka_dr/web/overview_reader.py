@@ -28,7 +28,7 @@ from kafka_dr.domain.overview.setting_up import READINESS_DAG, Installation, Set
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry, Lease
-from kafka_dr.procedure.entries import entries_about
+from kafka_dr.procedure.entries import SourceFenced, entries_about, newest_fact
 from kafka_dr.procedure.run import opened_by
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Entry, Step
@@ -57,7 +57,7 @@ class LastProcedure:
 
 
 @dataclass(frozen=True)
-class FlowView:
+class FlowOnPage:
     """One flow on the first page.
 
     Attributes:
@@ -95,7 +95,7 @@ class Overview:
         problem: why the journal cannot be read, and what to do; "" if it can.
     """
 
-    flows: Sequence[FlowView] = ()
+    flows: Sequence[FlowOnPage] = ()
     running: Sequence[ProcedureStatus] = ()
     to_set_up: Sequence[SetUpTask] = ()
     statuses: StatusReader | None = None
@@ -158,7 +158,7 @@ class OverviewReader:
         """Whether the person may read the runs of any of Switchback's DAGs."""
         return any(self._may_read(dag) for dag in (READINESS_DAG, *PROCEDURES))
 
-    def flows(self, now: datetime) -> list[FlowView]:
+    def flows(self, now: datetime) -> list[FlowOnPage]:
         """Return every flow of the topology, in its order."""
         return [self._flow(flow, now) for flow in self._topology.flows]
 
@@ -196,15 +196,11 @@ class OverviewReader:
             return []
         return find_silences(monitored_services(self._journal, self._topology), _NEVER, now)
 
-    def _flow(self, flow: Flow, now: datetime) -> FlowView:
+    def _flow(self, flow: Flow, now: datetime) -> FlowOnPage:
         pair = self._pair(flow, now) if self._journal else None
-        return FlowView(
-            flow.source,
-            flow.target,
-            unread_place(flow.source, flow.target) if pair is None else self._place(flow, pair, now),
-            self._readiness(flow, now),
-            None if pair is None else self._last(pair),
-        )
+        place = unread_place(flow.source, flow.target) if pair is None else self._place(flow, pair, now)
+        last = None if pair is None else self._last(pair)
+        return FlowOnPage(flow.source, flow.target, place, self._readiness(flow, now, place.changed), last)
 
     def _place(self, flow: Flow, pair: _Pair, now: datetime) -> ClientPlace:
         if pair.hidden:
@@ -214,21 +210,27 @@ class OverviewReader:
             return held
         if pair.move is not None:
             return place_after(pair.move, pair.lines, pair.contested)
-        return unmoved_place(flow.source, flow.target, in_use=self._opposite_rests(flow, now))
+        return unmoved_place(flow.source, flow.target, self._flow_in_use(flow, now))
 
-    def _opposite_rests(self, flow: Flow, now: datetime) -> bool:
-        """Whether the opposite flow is not in the topology, or rests by a document that is not stale."""
+    def _flow_in_use(self, flow: Flow, now: datetime) -> str | None:
+        """Return the source of the flow that is in use between the clusters of `flow`; None if nothing says so.
+
+        A flow is in use if the opposite flow rests, by a document that is not stale, or is not in the topology.
+        """
         opposite = self._topology.find_flow(flow.target, flow.source)
-        return opposite is None or (self._may_read(READINESS_DAG) and self._readiness(opposite, now).look == "rest")
+        if opposite is None:
+            return flow.source
+        resting = [one.source for one in (flow, opposite) if self._readiness(one, now).look == "rest"]
+        return {flow.source: flow.target, flow.target: flow.source}[resting[0]] if len(resting) == 1 else None
 
-    def _readiness(self, flow: Flow, now: datetime) -> ReadinessView:
+    def _readiness(self, flow: Flow, now: datetime, changed: datetime | None = None) -> ReadinessView:
         if not self._may_read(READINESS_DAG):
             return view_without(_NO_RIGHT)
         document = read_document(document_path(self._topology.evidence, flow.source, flow.target))
         if document is None and not _has_document(self._topology, flow):
             return view_without("No check of this flow has ended yet.")
         try:
-            return view_without(_UNREADABLE) if document is None else view_of(document, now)
+            return view_without(_UNREADABLE) if document is None else view_of(document, now, changed)
         except (LookupError, TypeError, ValueError, AttributeError):
             return view_without(_UNREADABLE)
 
@@ -295,7 +297,8 @@ def _fence_entries(journal: Journal, procedure_id: str) -> Iterator[JournalEntry
     for step in (Step.FENCE_PRODUCERS, Step.FENCE_SOURCE, Step.REDIRECT_CLIENTS):
         if (entry := journal.last(procedure_id, step, Entry.OUTCOME)) is not None:
             yield entry
-            if entry.payload.get("fenced") == ARMED:
+            fence = newest_fact([entry], SourceFenced)
+            if fence is not None and fence.fenced == ARMED:
                 yield from journal.entries(procedure_id, Step.WATCH_OLD_SOURCE)
                 yield from journal.entries(Step.WATCH_OLD_SOURCE)
 

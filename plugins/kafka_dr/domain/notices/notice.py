@@ -61,6 +61,10 @@ SEVERITIES: Mapping[Event, Severity] = {
 }
 
 
+#: Switchback's first page in Airflow, which shows every flow; Airflow asks who is not logged in to log in there.
+_FIRST_PAGE = "/plugin/switchback"
+
+
 @dataclass(frozen=True)
 class Notice:
     """One event that people are notified of.
@@ -114,7 +118,7 @@ class Notice:
 
     def _link(self, airflow_url: str) -> str:
         if self.dag_id is None or self.run_id is None:
-            return f"Page: {airflow_url}/switchback" if airflow_url else ""
+            return f"Page: {airflow_url}{_FIRST_PAGE}" if airflow_url else ""
         if not airflow_url:
             return f"Run {self.run_id} of the DAG {self.dag_id} (no link: [api] base_url of Airflow is not set)."
         run = f"{airflow_url}/dags/{quote(self.dag_id, safe='')}/runs/{quote(self.run_id, safe='')}"

@@ -59,6 +59,7 @@ class ClientPlace:
         since: since when clients are there; None if no procedure moved them, or if they are being moved.
         moved_by: the procedure that moved them; "" without one.
         label: what stands in place of the alias if there is none.
+        changed: when clients were last stopped or moved; a check before that says nothing about now. None: never.
     """
 
     alias: str | None
@@ -67,21 +68,20 @@ class ClientPlace:
     since: datetime | None = None
     moved_by: str = ""
     label: str = "unknown"
+    changed: datetime | None = None
 
 
-def unmoved_place(source: str, target: str, *, in_use: bool) -> ClientPlace:
+def unmoved_place(source: str, target: str, in_use: str | None) -> ClientPlace:
     """Return the place of clients that no procedure has moved.
 
     Args:
-        in_use: whether the flow from source to target is known to be the one in use: the opposite flow rests or is not
-            in the topology.
+        in_use: source of the flow that is in use between both clusters; None if nothing says which flow that is.
     """
-    unknown = ClusterWrites(target, Writes.UNKNOWN, "no procedure has fenced or opened it")
-    own = ClusterWrites(source, Writes.UNKNOWN, "no procedure has fenced it, and none has tried a write")
-    if in_use:
-        return ClientPlace(source, "no procedure has ever moved them", (own, unknown))
-    words = f"no procedure has moved them: they are on {source}, unless the opposite flow is the one in use"
-    return ClientPlace(None, words, (own, unknown))
+    why = "no procedure has fenced or opened it"
+    words = "no procedure has ever moved them"
+    if in_use is None:
+        words = f"no procedure has moved them: they are on {source}, unless the opposite flow is the one in use"
+    return ClientPlace(in_use, words, _both_unknown(source, target, why))
 
 
 def hidden_place(source: str, target: str) -> ClientPlace:
@@ -116,7 +116,8 @@ def place_while_held(held: ProcedureStatus) -> ClientPlace | None:
         target = ClusterWrites(held.target, Writes.ACCEPTED, "open_target is done")
     doing = "stopped while it moved" if held.outcome else "is moving"
     words = f"{held.id} {doing} clients from {held.source} to {held.target}"
-    return ClientPlace(None, words, (source, target), label="between the clusters")
+    began = next(step.began for step in held.steps if step.id == begun[0])
+    return ClientPlace(None, words, (source, target), label="between the clusters", changed=began)
 
 
 def place_after(move: LatestMove, lines: Sequence[Line], contested: str = "") -> ClientPlace:
@@ -144,8 +145,8 @@ def place_after(move: LatestMove, lines: Sequence[Line], contested: str = "") ->
     )
     if sent is None:
         words = f"{move.target} is open, and clients were not sent there"
-        return ClientPlace(None, words, writes, moved_by=move.procedure_id)
-    return ClientPlace(move.target, "moved there", writes, sent.at, move.procedure_id)
+        return ClientPlace(None, words, writes, moved_by=move.procedure_id, changed=opened.at)
+    return ClientPlace(move.target, "moved there", writes, sent.at, move.procedure_id, changed=sent.at)
 
 
 def _old_source(move: LatestMove, lines: Iterable[Line]) -> ClusterWrites:

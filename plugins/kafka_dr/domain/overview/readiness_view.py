@@ -71,7 +71,8 @@ class ReadinessView:
         look: `good`, `needs`, `unknown`, `bad` or `rest` (the flow rests, because the opposite flow is in use).
         reason: the first reason of the state, or why there is none.
         checked: when the last check ended, as text; "" without a check.
-        stale: whether the last check is too old to be taken for the present.
+        stale: whether the last check is too old to be taken for the present, or clients were moved since.
+        advice: what to do about a stale check; "" if it is not stale.
         figures: figures of a failover that would begin now; () without a check.
         last_drill, next_drill: the newest drill and when the next one is due, as text.
         drill_overdue: whether the next drill was due before now.
@@ -82,6 +83,7 @@ class ReadinessView:
     reason: str
     checked: str = ""
     stale: bool = False
+    advice: str = ""
     figures: tuple[FigureView, ...] = ()
     findings: Shown = field(default_factory=lambda: Shown([], 0))
     last_drill: str = "unknown"
@@ -94,19 +96,21 @@ def view_without(why: str) -> ReadinessView:
     return ReadinessView("UNKNOWN", "unknown", why)
 
 
-def view_of(document: Mapping[str, Any], now: datetime) -> ReadinessView:
+def view_of(document: Mapping[str, Any], now: datetime, changed: datetime | None = None) -> ReadinessView:
     """Return what a page shows of a readiness document.
 
     Args:
         document: what readiness_check wrote.
         now: the journal's time, in UTC.
+        changed: when clients were last stopped or moved; None: never.
 
     Raises:
         LookupError, TypeError, ValueError, AttributeError: the document does not have the form that readiness_check
             writes.
     """
     checked, ends = _moment(document["checked_at"]), _moment(document["stale_after"])
-    stale, state = now > ends, State(document["state"])
+    overtaken = changed is not None and checked < changed
+    stale, state = now > ends or overtaken, State(document["state"])
     rests = bool(document["at_rest"]) and not stale
     age = format_age((now - checked).total_seconds())
     reasons = [str(reason) for reason in document["reasons"]]
@@ -120,12 +124,19 @@ def view_of(document: Mapping[str, Any], now: datetime) -> ReadinessView:
         reason=reason,
         checked=age,
         stale=stale,
+        advice=_advice(stale, overtaken),
         figures=tuple(_figure(name, document["if_now"], now, stale) for name in _FIGURES),
         findings=_findings(document, now),
         last_drill=_last_drill(document["last_drill"], now),
         next_drill=_next_drill(document, now, overdue=overdue),
         drill_overdue=overdue,
     )
+
+
+def _advice(stale: bool, overtaken: bool) -> str:
+    if overtaken:
+        return "Clients were stopped or moved since: wait for the next check, or trigger the DAG readiness_check."
+    return "Unpause the DAG readiness_check, and read the log of its task check_flows." if stale else ""
 
 
 def _moment(text: Any) -> datetime:
@@ -157,12 +168,16 @@ def _findings(document: Mapping[str, Any], now: datetime) -> Shown:
             severity=str(finding["severity"]),
             id=str(finding["id"]),
             text=shorten_text(finding["text"], _LONGEST_FINDING),
-            since=format_age((now - _moment(finding["since"])).total_seconds()),
+            since=_since(_moment(finding["since"]), now),
             page=page_of_finding(str(finding["id"]), _CHECK_NAMES),
         )
         for finding in shown.rows
     ]
     return Shown(views, shown.total)
+
+
+def _since(moment: datetime, now: datetime) -> str:
+    return f"since {moment:%Y-%m-%d %H:%M} UTC, {format_age((now - moment).total_seconds())}"
 
 
 def _last_drill(drill: Mapping[str, Any] | None, now: datetime) -> str:

@@ -8,6 +8,7 @@ import pytest
 from kafka_dr.domain.plain_text import (
     figure_lines,
     first_of,
+    format_age,
     format_clock,
     format_duration,
     format_moment,
@@ -16,6 +17,23 @@ from kafka_dr.domain.plain_text import (
     time_of_day,
     visible_text,
 )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-5, "just now"),
+        (0.4, "just now"),
+        (40.9, "40 s ago"),
+        (100, "1 min ago"),
+        (5999, "99 min ago"),
+        (7200, "2 h ago"),
+        (172_800, "2 days ago"),
+    ],
+)
+def test_an_age_in_its_largest_unit(seconds: float, said: str) -> None:
+    """Rounded down; a clock that is ahead by a little makes no negative age."""
+    assert format_age(seconds) == said
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_findings_have_their_since_and_their_page(site: Site) -> None:
     site.checked(FINDING, gate, LACKS_DRILL, ago=60, earlier=7200)
     page = site.get().text
     words = flow(page)
-    assert chips(page)[0] == ("bad", "NOT VERIFIED") and "since 2 h ago" in words
+    assert chips(page)[0] == ("bad", "NOT VERIFIED") and re.search(r"since 20[\d-]+ [\d:]+ UTC, 2 h ago", words)
     assert "runbooks/readiness_check.md#recorder_silent" in words
     assert "runbooks/planned_failover.md#check_readiness" in words
     assert words.index("recorder_silent:") < words.rindex("drill_missing")
@@ -160,6 +160,7 @@ def test_a_flow_at_rest_is_neither_good_nor_bad(site: Site) -> None:
     page = site.get().text
     assert chips(page)[1] == ("rest", "AT REST") and "If we failed over" not in flow(page, "standby-to-primary")
     assert "Clients primary , never moved" in flow(page)
+    assert "Clients primary , never moved" in flow(page, "standby-to-primary")
     site.checked(rest, source="standby", at_rest=True, ago=4000)
     assert "unless the opposite flow is the one in use" in flow(site.get().text)
 
@@ -213,6 +214,16 @@ def test_where_clients_are_and_since_when(site: Site) -> None:
     assert "Clients standby , since" in words and "Last procedure failback , returned" in words
 
 
+def test_a_check_before_the_move_is_stale(site: Site) -> None:
+    """A minute after clients moved, what was checked two minutes ago is not green."""
+    site.moved(ago=60)
+    site.checked(outlook=known(), drill=drill(10), drill_days=92.0, ago=120)
+    page = site.get().text
+    assert chips(page)[0] == ("unknown", "UNKNOWN") and "Clients were stopped or moved since" in flow(page)
+    site.checked(outlook=known(), drill=drill(10), drill_days=92.0, ago=30)
+    assert chips(site.get().text)[0] == ("good", "VERIFIED")
+
+
 def test_a_failback_brings_them_home(site: Site) -> None:
     """The newest move counts, for both flows of the pair."""
     site.moved(ago=7000)
@@ -262,7 +273,7 @@ def test_an_old_source_that_was_never_fenced_is_unknown(site: Site, late: str) -
 @pytest.mark.parametrize("readable", [set(), {"readiness_check"}, {"planned_failover"}, {"failback"}, set(ALL_DAGS)])
 def test_everybody_sees_what_they_may_read(site: Site, readable: set[str]) -> None:
     """Nothing without a right; documents by the right on readiness_check, a procedure by that on its own DAG."""
-    site.moved()
+    site.moved(ago=500)
     site.checked(FINDING, outlook=known())
     site.readable = readable
     page = site.get().text

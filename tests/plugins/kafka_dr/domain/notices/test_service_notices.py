@@ -92,6 +92,13 @@ def test_an_old_check_shows_nothing() -> None:
     assert fell.subject == "VERIFIED to UNKNOWN"
 
 
+def test_a_notice_about_readiness_leads_to_the_page_of_all_flows() -> None:
+    """In Airflow's own frame, where people log in; without Airflow's address there is no link."""
+    (fell,) = readiness_notices("east->west", "VERIFIED", document("VERIFIED"), after(1000))
+    assert fell.body(TEN, "https://air")[-1] == "Page: https://air/plugin/switchback"
+    assert not any("Page:" in line for line in fell.body(TEN, ""))
+
+
 def test_a_drill_is_due_once() -> None:
     """The id follows from the date on which the drill was due."""
     due = document("VERIFIED", next_drill_due=TEN.isoformat())

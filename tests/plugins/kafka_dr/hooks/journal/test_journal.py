@@ -253,6 +253,17 @@ def test_releasing_twice_is_harmless_but_outcomes_do_not_change(journal: Journal
         journal.release_lease(PAIR, "p1", epoch, "completed")
 
 
+def test_holders_are_found_newest_first(journal: Journal) -> None:
+    """Each once, however often it took a new epoch; those of another pair are left out."""
+    assert journal.holders(PAIR) == []
+    for holder in ("p1", "p2", "p3"):
+        epoch = journal.take_lease(PAIR, holder, NOON)
+        epoch = journal.take_lease(PAIR, holder, NOON, renew=True)
+        journal.release_lease(PAIR, holder, epoch, "refused")
+    journal.take_lease("other|pair", "p4", NOON)
+    assert journal.holders(PAIR) == ["p3", "p2", "p1"]
+
+
 def test_a_lease_is_passed_on_with_an_entry_that_says_so(journal: Journal) -> None:
     """Under the next epoch and at once, to and fro: the giver acts no more, no cool-down runs, and the chain holds."""
     journal.take_lease(PAIR, "p1", NOON)
