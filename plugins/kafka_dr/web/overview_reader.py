@@ -258,8 +258,7 @@ class OverviewReader:
         opened = opened_by(journal, move.procedure_id)
         if opened is None or not self._may_read(opened.dag_id):
             return _Pair(lease, holder, hidden=True)
-        watched = entries_about(journal.entries(Step.WATCH_OLD_SOURCE, kind=Entry.NOTE), move.procedure_id)
-        contested = (contested_text(watched, move.target) or "") if move.procedure_id == lease.holder else ""
+        contested = _contested(journal, move) if move.procedure_id == lease.holder else ""
         if contested and holder is None:
             holder = statuses.procedure(lease.holder, now)
         return _Pair(lease, holder, move, lines=lines, contested=contested)
@@ -280,6 +279,14 @@ class OverviewReader:
         if opened is None or not self._may_read(opened.dag_id):
             return None
         return LastProcedure(lease.holder, opened.dag_id, opened.run_id, lease.outcome or "unknown", lease.released_at)
+
+
+def _contested(journal: Journal, move: LatestMove) -> str:
+    """Return that a move is contested, in sentences; "" if it is not."""
+    # After the end of a procedure the watcher writes under its own name.
+    later = entries_about(journal.entries(Step.WATCH_OLD_SOURCE, kind=Entry.NOTE), move.procedure_id)
+    own = journal.entries(move.procedure_id, Step.WATCH_OLD_SOURCE, Entry.NOTE)
+    return contested_text([*own, *later], move.target) or ""
 
 
 def _moving_entries(journal: Journal, procedure_id: str) -> Iterator[JournalEntry]:

@@ -108,7 +108,7 @@ def place_while_held(held: ProcedureStatus) -> ClientPlace | None:
         return None
     if Step.RETURN_TO_SOURCE in state and state[Step.RETURN_TO_SOURCE] == "done":
         return None
-    source = ClusterWrites(held.source, Writes.UNKNOWN, "its fence is being set or lifted")
+    source = ClusterWrites(held.source, Writes.UNKNOWN, "a fence of it is not proven")
     if state.get(Step.FENCE_PRODUCERS) == "done" and Step.RETURN_TO_SOURCE not in state:
         source = ClusterWrites(held.source, Writes.REFUSED, "fenced")
     target = ClusterWrites(held.target, Writes.UNKNOWN, "open_target is not done")

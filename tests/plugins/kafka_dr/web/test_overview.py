@@ -17,6 +17,7 @@ from kafka_dr.web import app as web
 from tests.plugins.kafka_dr.domain.readiness.test_state import DRILL
 from tests.plugins.kafka_dr.web.conftest import ALL_DAGS, ID, ODD, Site
 from tests.support.bench import TARGET_FENCE
+from tests.support.facts import entry
 
 FINDING = ReadinessFinding("recorder_silent", Gravity.FAILED, "", "the flight recorder has stored no sample for 40 s")
 LACKS_DRILL = ReadinessFinding("drill_missing", Gravity.UNVERIFIED, "", "no drill of this flow has ended yet")
@@ -268,6 +269,20 @@ def test_an_old_source_that_was_never_fenced_is_unknown(site: Site, late: str) -
         "disarmed": "primary: unknown (it was never fenced, and a person ended the watch over it)",
     }
     assert expected[late] in words.replace("( ", "(").replace(" )", ")")
+
+
+@pytest.mark.parametrize("own_name", [True, False])
+def test_a_contested_move_is_on_top(site: Site, own_name: bool) -> None:
+    """After the end of its procedure, too; whoever undoes it may have let clients in anywhere."""
+    site.moved(ago=500)
+    by = Step.WATCH_OLD_SOURCE if own_name else ID
+    note = {"procedure_id": ID, "contested": ["the fence of primary was lifted twice"]}
+    fact = entry(Step.WATCH_OLD_SOURCE, Entry.NOTE, **note).payload
+    epoch = 0 if own_name else site.epochs[ID]
+    site.journal(100).append(by, Step.WATCH_OLD_SOURCE, Entry.NOTE, epoch, fact)
+    page = site.get().text
+    assert page.index("<b>Contested.</b>") < page.index('<section class="flow')
+    assert "accepts writes" not in flow(page) and "somebody undoes the last move" in flow(page)
 
 
 @pytest.mark.parametrize("readable", [set(), {"readiness_check"}, {"planned_failover"}, {"failback"}, set(ALL_DAGS)])
