@@ -39,6 +39,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 _NO_RIGHT = (
     "You may not read the runs of the DAG readiness_check: ask an administrator of Airflow for the right to read them."
 )
+_NO_JOURNAL = "Repair the journal: without it no procedure can begin, and it is not known where clients are."
 _UNREADABLE = (
     "The readiness document cannot be read: the user of Airflow's API server must be able to read the evidence folder;"
     " a document of another version is replaced by the next run of readiness_check."
@@ -203,8 +204,8 @@ class OverviewReader:
         return FlowOnPage(flow.source, flow.target, place, self._readiness(flow, now, place.changed), last)
 
     def _place(self, flow: Flow, pair: _Pair, now: datetime) -> ClientPlace:
-        if pair.hidden:
-            return hidden_place(flow.source, flow.target)
+        if pair.hidden and pair.lease is not None:
+            return hidden_place(flow.source, flow.target, pair.lease.released_at or pair.lease.taken_at)
         held = place_while_held(pair.holder) if pair.holder else None
         if held is not None:
             return held
@@ -230,7 +231,8 @@ class OverviewReader:
         if document is None and not _has_document(self._topology, flow):
             return view_without("No check of this flow has ended yet.")
         try:
-            return view_without(_UNREADABLE) if document is None else view_of(document, now, changed)
+            void = _NO_JOURNAL if self._journal is None else ""
+            return view_without(_UNREADABLE) if document is None else view_of(document, now, changed, void)
         except (LookupError, TypeError, ValueError, AttributeError):
             return view_without(_UNREADABLE)
 

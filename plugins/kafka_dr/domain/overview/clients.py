@@ -84,10 +84,14 @@ def unmoved_place(source: str, target: str, in_use: str | None) -> ClientPlace:
     return ClientPlace(in_use, words, _both_unknown(source, target, why))
 
 
-def hidden_place(source: str, target: str) -> ClientPlace:
-    """Return the place of clients for a reader who may not read the procedure that decides on it."""
+def hidden_place(source: str, target: str, changed: datetime) -> ClientPlace:
+    """Return the place of clients for a reader who may not read the procedure that decides on it.
+
+    Args:
+        changed: when the last procedure took the pair of clusters or released it.
+    """
     why = "you may not read the procedure that says so"
-    return ClientPlace(None, why, _both_unknown(source, target, why), label="not shown")
+    return ClientPlace(None, why, _both_unknown(source, target, why), label="not shown", changed=changed)
 
 
 def unread_place(source: str, target: str) -> ClientPlace:

@@ -96,13 +96,16 @@ def view_without(why: str) -> ReadinessView:
     return ReadinessView("UNKNOWN", "unknown", why)
 
 
-def view_of(document: Mapping[str, Any], now: datetime, changed: datetime | None = None) -> ReadinessView:
+def view_of(
+    document: Mapping[str, Any], now: datetime, changed: datetime | None = None, void: str = ""
+) -> ReadinessView:
     """Return what a page shows of a readiness document.
 
     Args:
         document: what readiness_check wrote.
         now: the journal's time, in UTC.
         changed: when clients were last stopped or moved; None: never.
+        void: what to do about that for which no check counts now, however young; "" if checks count.
 
     Raises:
         LookupError, TypeError, ValueError, AttributeError: the document does not have the form that readiness_check
@@ -110,7 +113,7 @@ def view_of(document: Mapping[str, Any], now: datetime, changed: datetime | None
     """
     checked, ends = _moment(document["checked_at"]), _moment(document["stale_after"])
     overtaken = changed is not None and checked < changed
-    stale, state = now > ends or overtaken, State(document["state"])
+    stale, state = now > ends or overtaken or bool(void), State(document["state"])
     rests = bool(document["at_rest"]) and not stale
     age = format_age((now - checked).total_seconds())
     reasons = [str(reason) for reason in document["reasons"]]
@@ -124,7 +127,7 @@ def view_of(document: Mapping[str, Any], now: datetime, changed: datetime | None
         reason=reason,
         checked=age,
         stale=stale,
-        advice=_advice(stale, overtaken),
+        advice=void or _advice(stale, overtaken),
         figures=tuple(_figure(name, document["if_now"], now, stale) for name in _FIGURES),
         findings=_findings(document, now),
         last_drill=_last_drill(document["last_drill"], now),

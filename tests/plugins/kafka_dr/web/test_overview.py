@@ -304,6 +304,9 @@ def test_a_procedure_that_may_not_be_read_hides_where_clients_are(site: Site) ->
     site.opened(by=BACK, source="standby")
     site.readable = {"planned_failover"}
     page = site.get().text
+    site.readable |= {"readiness_check"}
+    site.checked(outlook=known(), drill=drill(10), drill_days=92.0, ago=300)
+    assert chips(site.get().text)[0] == ("unknown", "UNKNOWN")
     assert BACK not in page and "not shown (you may not read the procedure that says so" in flow(page)
 
 
@@ -318,13 +321,15 @@ def test_a_broken_topology_is_said_with_what_to_do(site: Site, text: str | None)
 
 
 def test_without_the_journal_the_checks_are_still_shown(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where clients are is unknown then; the reason and what to do stand above."""
-    site.checked(FINDING, outlook=known())
+    """Where clients are is unknown then, and no flow is green: without the journal nothing could be moved."""
+    site.checked(LACKS_DRILL, outlook=known())
+    site.checked(source="standby", outlook=known(), drill=replace(drill(1), source="standby"), drill_days=92.0)
     extra = {"url": "sqlite:////nowhere/at/all/journal.db"}
     monkeypatch.setenv("AIRFLOW_CONN_JOURNAL", json.dumps({"conn_type": "generic", "extra": extra}))
     answer = site.get()
     assert answer.status_code == 503 and "The journal cannot be read" in answer.text
-    assert "recorder_silent" in flow(answer.text) and "unknown (the journal cannot be read" in flow(answer.text)
+    assert chips(answer.text) == [("unknown", "UNKNOWN")] * 2 and "Repair the journal" in flow(answer.text)
+    assert "drill_missing" in flow(answer.text) and "unknown (the journal cannot be read" in flow(answer.text)
 
 
 def test_no_plan_is_read(site: Site) -> None:
