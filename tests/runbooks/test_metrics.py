@@ -25,21 +25,7 @@ ALERTS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text(encoding="utf-8"))
 IDS = [rule["alert"] for rule in ALERTS]
 SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:])
 #: Words of PromQL in the rules, and labels that Prometheus adds or `on` names.
-WORDS = {
-    "absent",
-    "time",
-    "unless",
-    "on",
-    "and",
-    "or",
-    "group_left",
-    "group_right",
-    "instance",
-    "source",
-    "target",
-    "dag_id",
-}
-TOKEN = re.compile(r"[A-Za-z_:][\w:]*")
+WORDS = set("absent time unless on and or group_left group_right instance source target dag_id".split())
 SELECTOR = re.compile(r"([A-Za-z_:][\w:]*)\s*(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'\s*(\w+)\s*(=~|!=|!~|=)\s*"([^"]*)"\s*(?:,|$)')
 

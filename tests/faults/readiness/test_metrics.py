@@ -136,5 +136,5 @@ def test_a_lab_emits_every_series(fresh_lab: Callable[..., Path]) -> None:
     assert ended[f"{PREFIX}procedure_outcome", "planned_failover", "completed", SOURCE, TARGET] == 1
     assert ended[f"{PREFIX}last_run_downtime_seconds", SOURCE, TARGET] > 0
     assert ended[f"{PREFIX}flow_at_rest", SOURCE, TARGET] == 1
-    steps = {key[2] for key in seen if key[0] == f"{PREFIX}procedure_info"}
+    steps = {key[3] for key in seen if key[0] == f"{PREFIX}procedure_info"}
     assert {"fence_producers", "approve_failover"} <= steps, steps
