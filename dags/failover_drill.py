@@ -16,15 +16,15 @@ ends. What a drill has made is removed by `clean_drill`, or later by `schedule_d
 from __future__ import annotations
 
 from airflow.sdk import DAG, chain
-from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, procedure_form
+from kafka_dr.dag_policy import DEFAULT_ARGS, TAGS, group_phase, procedure_form
 from kafka_dr.steps.drill.announce_drill import AnnounceDrill
 from kafka_dr.steps.drill.clean_drill import CleanDrill
 from kafka_dr.steps.drill.close_drill import CloseDrill
-from kafka_dr.steps.drill.drill_pass import DrillPass
 from kafka_dr.steps.drill.observe_readiness import ObserveReadiness
 from kafka_dr.steps.drill.open_drill import OpenDrill
 from kafka_dr.steps.drill.prepare_drill import PrepareDrill
 from kafka_dr.steps.drill.run_drill_clients import RunDrillClients
+from kafka_dr.steps.drill.run_procedure import RunProcedure
 from kafka_dr.steps.drill.sign_off_drill import SignOffDrill
 from kafka_dr.steps.planned.forecast import Forecast
 
@@ -38,19 +38,22 @@ with DAG(
     tags=TAGS,
     doc_md=__doc__,
 ) as dag:
-    open_procedure = OpenDrill(task_id="open_procedure")
-    check_readiness = ObserveReadiness(task_id="check_readiness")
-    forecast = Forecast(task_id="forecast")
-    announce_drill = AnnounceDrill(task_id="announce_drill")
-    prepare_drill = PrepareDrill(task_id="prepare_drill")
-    run_drill_clients = RunDrillClients(task_id="run_drill_clients")
-    run_planned_failover = DrillPass(procedure_dag="planned_failover", task_id="run_planned_failover")
-    run_failback = DrillPass(procedure_dag="failback", back=True, task_id="run_failback")
-    run_unplanned_failover = DrillPass(procedure_dag="unplanned_failover", task_id="run_unplanned_failover")
-    run_second_failback = DrillPass(procedure_dag="failback", back=True, task_id="run_second_failback")
-    clean_drill = CleanDrill(task_id="clean_drill", trigger_rule="all_done")
-    sign_off_drill = SignOffDrill(task_id="sign_off_drill", trigger_rule="all_done")
-    close_procedure = CloseDrill(task_id="close_procedure", trigger_rule="all_done")
+    with group_phase("observe"):
+        open_procedure = OpenDrill(task_id="open_procedure")
+        check_readiness = ObserveReadiness(task_id="check_readiness")
+        forecast = Forecast(task_id="forecast")
+        announce_drill = AnnounceDrill(task_id="announce_drill")
+    with group_phase("move there and back"):
+        prepare_drill = PrepareDrill(task_id="prepare_drill")
+        run_drill_clients = RunDrillClients(task_id="run_drill_clients")
+        run_planned_failover = RunProcedure(procedure_dag="planned_failover", task_id="run_planned_failover")
+        run_failback = RunProcedure(procedure_dag="failback", back=True, task_id="run_failback")
+        run_unplanned_failover = RunProcedure(procedure_dag="unplanned_failover", task_id="run_unplanned_failover")
+        run_second_failback = RunProcedure(procedure_dag="failback", back=True, task_id="run_second_failback")
+        clean_drill = CleanDrill(task_id="clean_drill", trigger_rule="all_done")
+    with group_phase("sign and close"):
+        sign_off_drill = SignOffDrill(task_id="sign_off_drill", trigger_rule="all_done")
+        close_procedure = CloseDrill(task_id="close_procedure", trigger_rule="all_done")
 
     chain(open_procedure, check_readiness, forecast, announce_drill, prepare_drill)
     chain(prepare_drill, run_planned_failover, run_failback, run_unplanned_failover, run_second_failback, clean_drill)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from kafka_dr.procedures import PROCEDURES, RESTORE_GROUP_OFFSETS
+from kafka_dr.procedures import FAILOVER_DRILL, PLANNED_FAILOVER, PROCEDURES, RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Step
 
 #: Tasks without a heading on stuck_procedure.md, each with the page that explains its failures.
@@ -15,6 +15,10 @@ _FAILURES_ELSEWHERE: Mapping[str, str] = {
     Step.ABORT_PROCEDURE: "abort_procedure",
     "record_positions": "record_positions",
     "check_flows": "readiness_check",
+    "run_drill_clients": "failover_drill",
+    "clean_left_drills": "schedule_drills",
+    "start_due_drill": "schedule_drills",
+    **{step: "failover_drill" for step in FAILOVER_DRILL.steps if step not in PLANNED_FAILOVER.steps},
 }
 #: Steps that a procedure's own page does not explain, each with the page that does.
 _EXPLAINED_ELSEWHERE: Mapping[str, str] = {
@@ -32,8 +36,8 @@ def page_of_step(dag_id: str, step: str) -> str:
     """Return `runbooks/PAGE.md#HEADING` of the heading that says what a step of the DAG `dag_id` does and proves."""
     if dag_id not in PROCEDURES:
         return page_of_failure(step)
-    if step == Step.RETURN_TO_SOURCE and dag_id == RESTORE_GROUP_OFFSETS.dag_id:
-        return f"runbooks/{Step.ABORT_PROCEDURE}.md#{step}"  # only an abort writes this step for a restore
+    if step == Step.RETURN_TO_SOURCE and dag_id in (RESTORE_GROUP_OFFSETS.dag_id, FAILOVER_DRILL.dag_id):
+        return f"runbooks/{Step.ABORT_PROCEDURE}.md#{step}"  # only an abort writes this step for them
     return f"runbooks/{_EXPLAINED_ELSEWHERE.get(step, dag_id)}.md#{step}"
 
 

@@ -10,6 +10,7 @@ from kafka_dr.hooks.airflow_api import HitlAnswer
 from kafka_dr.procedure.entries import Approval, DataLossAssessed, FailoverForecast, TargetOpened
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.systems import Systems
+from kafka_dr.procedures import FAILOVER_DRILL
 from kafka_dr.vocabulary import APPROVE, ApprovedThrough, Entry, Step
 
 #: Set by the command run_procedure, for the steps that its own Airflow runs.
@@ -122,6 +123,11 @@ def how_to_ask_again(gate: str) -> str:
         return (
             "Clients stay on the source. When this run has ended and its cool-down is over, start a new run, and have a"
             f" second person answer {gate}."
+        )
+    if gate in FAILOVER_DRILL.steps:
+        return (
+            f"A drill moves no client by itself: clear {gate} alone, without its downstream tasks, and have a second"
+            f" person answer {gate}."
         )
     if gate == Step.APPROVE_RESTORE:
         return (

@@ -29,6 +29,7 @@ from kafka_dr.errors import SwitchbackError
 from kafka_dr.pages import render_page
 from kafka_dr.procedure.run import Identity
 from kafka_dr.procedures import PROCEDURES
+from kafka_dr.web.metrics import router as metrics
 from kafka_dr.web.overview_reader import LastProcedure, Overview, read_overview
 from kafka_dr.web.status_reader import StatusReader
 

@@ -1,4 +1,4 @@
-"""The clients of a canary drill: they write and read during its passes, where the drill's routing record sends them."""
+"""The clients of a canary drill: they write and read during the passes, as an application does."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
 
 
 def _is_own(topic: str) -> bool:
-    """Whether a topic is Kafka's, or Switchback's own."""
-    return topic.startswith("__") or topic == EXEMPT_TOPIC
+    """Whether a topic is Kafka's, or Switchback's own, or a drill's."""
+    return topic.startswith("__") or topic == EXEMPT_TOPIC or DRILL in topic
 
 
 def _tombstone_note(o: Observation) -> Iterator[str]:

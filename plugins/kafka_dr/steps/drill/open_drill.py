@@ -21,8 +21,11 @@ from kafka_dr.steps.shared.open_procedure import OpenProcedure
 class OpenDrill(OpenProcedure):
     """Refuse a drill whose clusters a procedure holds, or that could reach beyond what it makes.
 
-    The lease has a name of its own, so that a drill keeps no procedure from the clusters.
+    The lease has a name of its own, so that a drill keeps no procedure from the clusters. No cool-down follows a drill,
+    which moves no client by itself.
     """
+
+    cools_down = False
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Refuse, or take the lease of drills of the pair."""

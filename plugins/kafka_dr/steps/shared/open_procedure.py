@@ -23,7 +23,12 @@ class OpenProcedure(ProcedureStep):
     """Take the lease of both clusters; refuse if another procedure holds it, or during a cool-down.
 
     The param `acknowledge_cool_down`, with a reason, skips the cool-down.
+
+    Attributes:
+        cools_down: whether the procedure waits for the end of a cool-down.
     """
+
+    cools_down = True
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Take the lease, then write the first journal entries, because every entry needs the lease's epoch."""
@@ -41,7 +46,7 @@ class OpenProcedure(ProcedureStep):
             procedure.refuse_open_files()
             # Before the lease, because a connection may be missing or a cluster may take seconds to answer.
             binding = bind_run(procedure)
-            epoch = _take_lease(procedure)
+            epoch = _take_lease(procedure, self.cools_down)
             outcome = LeaseTaken(epoch=epoch, pair=procedure.pair)
             for fact in (_opening_entry(procedure, context, binding), TryBegun(attempt=1), outcome):
                 procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
@@ -53,10 +58,10 @@ class OpenProcedure(ProcedureStep):
         procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
 
 
-def _take_lease(procedure: Run) -> int:
+def _take_lease(procedure: Run, cools_down: bool) -> int:
     """Take the lease over from a continued planned run, or take a free lease; return the epoch."""
     take_over(procedure)
-    acknowledged = "acknowledge_cool_down" in procedure.request.choices
+    acknowledged = "acknowledge_cool_down" in procedure.request.choices or not cools_down
     seconds = 0.0 if acknowledged else procedure.topology.cool_down_seconds
     try:
         return procedure.journal.take_lease(procedure.pair, procedure.id, cool_down_seconds=seconds, renew=True)

@@ -59,12 +59,15 @@ def systems(topology: Any) -> Systems:
     return Systems(REQUEST, topology, Known(), scope())
 
 
+JOURNAL = Path("/nowhere/journal.db")
+
+
 def ways(topology: Any) -> dict[str, Systems]:
     """Return the clients of a run in a drill, by how they are made."""
-    drill = DrillConnections(Known(), scope())
+    drill = DrillConnections(Known(), scope(), JOURNAL)
     made = drill.systems(REQUEST, topology)
     bound = BoundConnections(drill, SimpleNamespace(addresses={})).systems(REQUEST, topology)  # type: ignore[arg-type]
-    around = DrillConnections(BoundConnections(Known(), SimpleNamespace(addresses={})), scope())  # type: ignore[arg-type]
+    around = DrillConnections(BoundConnections(Known(), SimpleNamespace(addresses={})), scope(), JOURNAL)  # type: ignore[arg-type]
     given = Systems(REQUEST, topology, Known(), scope())
     return {
         "made": made,

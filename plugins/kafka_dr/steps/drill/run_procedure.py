@@ -23,7 +23,7 @@ from kafka_dr.vocabulary import Outcome
 _POLL_SECONDS, _DRAIN_SECONDS, _WEEK_SECONDS = 2, 5.0, 604_800.0
 
 
-class DrillPass(ProcedureStep):
+class RunProcedure(ProcedureStep):
     """Trigger a run of a DAG for the drill, wait for its end, and count the drill's records.
 
     A pass that ends otherwise than completed fails the drill, not the task: what was made is still removed, and the
