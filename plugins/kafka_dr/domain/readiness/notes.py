@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.fencing.old_flow import why_not_harmless
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
