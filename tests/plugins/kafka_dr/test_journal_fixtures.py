@@ -42,7 +42,7 @@ EXEMPT = {
     "warnings": "the earlier version had none; test_what_an_earlier_version_did_not_say_is_named has this version's",
 }
 #: Fields that later versions added, with what they say of a journal that cannot fill them.
-ADDED = {"approved_through": None, "clusters": {}, "topology_digest": None, "objectives": None}
+ADDED = {"drill": None, "approved_through": None, "clusters": {}, "topology_digest": None, "objectives": None}
 PAIR = "primary+standby"
 
 Row = dict[str, Any]

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
-
-from confluent_kafka import Consumer, KafkaException, Producer
 
 from kafka_dr.actions.drill.ledger import DrillLedger
 from kafka_dr.domain.drill.records import record_value
-from kafka_dr.hooks.brokers.client import client_config
+from kafka_dr.hooks.drill.client import DrillConsumer, DrillProducer
 from kafka_dr.procedure.drill_run import ACTIVE_GROUP, TOPICS, PrivateInstallation
 
 #: Numbers of the clients' records begin here, far above those of the preparation.
 _FIRST_NUMBER = 100_000_000
-_PAUSE_SECONDS, _REFRESH_MS = 0.05, 2_000
+_PAUSE_SECONDS, _READ_SECONDS, _DELIVER_SECONDS = 0.05, 0.02, 5.0
 
 
 class DrillClients:
@@ -35,8 +34,8 @@ class DrillClients:
         self._acknowledged: list[int] = []
         self._figures = {"written": 0, "refused": 0, "read": 0, "moves": 0}
         self._where: dict[str, Any] = {}
-        self._producer: Producer | None = None
-        self._consumer: Consumer | None = None
+        self._producer: DrillProducer | None = None
+        self._consumer: DrillConsumer | None = None
 
     def run(self, most_seconds: float) -> dict[str, int]:
         """Write and read until the drill asks the clients to end; return what was written, refused and read."""
@@ -64,22 +63,10 @@ class DrillClients:
                 self._connect(where["cluster"])
 
     def _connect(self, alias: str) -> None:
-        connection = self._private.topology.cluster(alias).probe_connection or ""
-        settings = client_config(self._connections.kafka(connection), alias)
-        self._producer = Producer(settings | {"acks": "all", "enable.idempotence": False, "message.timeout.ms": 5_000})
-        self._consumer = Consumer(
-            settings
-            | {
-                "group.id": self._private.names.group(ACTIVE_GROUP),
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": True,
-                "auto.commit.interval.ms": 500,
-                "session.timeout.ms": 6_000,
-                "topic.metadata.refresh.interval.ms": _REFRESH_MS,
-                "allow.auto.create.topics": False,
-            }
-        )
-        self._consumer.subscribe(self._names_on(alias))
+        config = self._connections.kafka(self._private.topology.cluster(alias).probe_connection or "")
+        group, scope = self._private.names.group(ACTIVE_GROUP), self._private.scope
+        self._producer = DrillProducer(config, alias, scope)
+        self._consumer = DrillConsumer(config, alias, scope, group, self._names_on(alias))
 
     def _names_on(self, alias: str) -> list[str]:
         """Return the names that the drill's topics have on a cluster: their own, and those of mirrored ones."""
@@ -93,36 +80,27 @@ class DrillClients:
             return
         self._number += 1
         number = self._number
-        with suppress(BufferError, KafkaException):
-            self._producer.produce(
-                self._topics[number % len(self._topics)],
-                record_value(self._private.names.short, number),
-                key=str(number),
-                on_delivery=lambda error, _: self._delivered(number, error),
-            )
-        self._producer.poll(0)
+        value, topic = record_value(self._private.names.short, number), self._topics[number % len(self._topics)]
+        self._producer.write(topic, value, str(number), partial(self._delivered, number))
         if self._acknowledged:
             self._ledger.add("clients", self._acknowledged)
             self._acknowledged = []
 
-    def _delivered(self, number: int, error: object) -> None:
+    def _delivered(self, number: int, error: object, _: object) -> None:
         if error is None:
             self._acknowledged.append(number)
         self._figures["written" if error is None else "refused"] += 1
 
     def _read(self) -> None:
         if self._consumer is not None:
-            # A record that is acknowledged twice by this group is counted twice; errors come as messages, too.
-            messages = self._consumer.consume(200, timeout=0.02)
-            self._figures["read"] += sum(1 for message in messages if message.error() is None)
+            self._figures["read"] += self._consumer.read(_READ_SECONDS)
 
     def _leave(self) -> None:
         """Deliver what is on its way, and leave the group."""
         if self._producer is not None:
-            self._producer.flush(5)
+            self._producer.wait(_DELIVER_SECONDS)
             self._ledger.add("clients", self._acknowledged)
             self._acknowledged = []
         if self._consumer is not None:
-            with suppress(KafkaException):
-                self._consumer.close()
+            self._consumer.close()
         self._producer = self._consumer = None

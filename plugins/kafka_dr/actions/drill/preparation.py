@@ -6,8 +6,6 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from confluent_kafka import Producer
-
 from kafka_dr.actions.drill.ledger import DrillLedger
 from kafka_dr.config.drill import DrillSettings
 from kafka_dr.config.topology import Flow
@@ -15,8 +13,8 @@ from kafka_dr.domain.drill.connectors import drill_config
 from kafka_dr.domain.drill.records import record_value
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady, ReadBackFailed
-from kafka_dr.hooks.brokers.client import client_config
 from kafka_dr.hooks.brokers.group_requests import OK
+from kafka_dr.hooks.drill.client import DrillProducer
 from kafka_dr.hooks.site.routing import ClientRoute
 from kafka_dr.procedure.drill_run import GROUPS, IDLE_GROUPS, TOPICS, PrivateInstallation
 from kafka_dr.procedure.run import Run
@@ -63,8 +61,7 @@ def write_records(systems: Systems, private: PrivateInstallation, topics: list[s
         NotReady: a record was refused.
     """
     connection = private.topology.cluster(private.source).probe_connection or ""
-    settings = client_config(systems.connections.kafka(connection), private.source)
-    producer = Producer(settings | {"acks": "all", "enable.idempotence": True, "linger.ms": 20})
+    producer = DrillProducer(systems.connections.kafka(connection), private.source, private.scope)
     acknowledged, refused = list[int](), set[str]()
 
     def delivered(number: int, error: object, _: object) -> None:
@@ -72,19 +69,10 @@ def write_records(systems: Systems, private: PrivateInstallation, topics: list[s
 
     ends_at = time.monotonic() + _WRITE_SECONDS
     for number in range(_FIRST_NUMBER, _FIRST_NUMBER + count):
-        value = record_value(private.names.short, number)
-        while True:
-            try:
-                producer.produce(
-                    topics[number % len(topics)],
-                    value,
-                    key=str(number),
-                    on_delivery=partial(delivered, number),
-                )
-                break
-            except BufferError:
-                producer.poll(0.1)
-    producer.flush(max(1.0, ends_at - time.monotonic()))
+        value, topic = record_value(private.names.short, number), topics[number % len(topics)]
+        while not producer.write(topic, value, str(number), partial(delivered, number)) and time.monotonic() < ends_at:
+            producer.wait(0.1)
+    producer.wait(max(1.0, ends_at - time.monotonic()))
     if refused or len(acknowledged) < count:
         raise NotReady(
             f"The drill's client could not write its records to {private.source}",

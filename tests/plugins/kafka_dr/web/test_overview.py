@@ -77,6 +77,7 @@ def test_what_is_set_up_is_not_named(make_bench: Any, site: Site) -> None:
             "environment": "lab",
             "connect": {"primary": "a", "standby": "b"},
             "clients": {"primary": "a", "standby": "b"},
+            "principals": ["User:d"],
         },
     )
     for source in ("primary", "standby"):

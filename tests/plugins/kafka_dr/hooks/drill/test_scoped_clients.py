@@ -182,8 +182,9 @@ def test_each_client_of_a_library_is_made_where_the_scope_is_checked() -> None:
         "hooks/brokers/anchor_topic.py",
         "hooks/brokers/record_writer.py",
         "hooks/brokers/transactional_writer.py",
+        "hooks/drill/client.py",
     }
-    assert calls_of("Consumer") == {"hooks/brokers/record_reader.py"}
+    assert calls_of("Consumer") == {"hooks/brokers/record_reader.py", "hooks/drill/client.py"}
     assert calls_of("KafkaAdminClient", "KafkaProducer", "KafkaConsumer") == {"hooks/brokers/every_broker.py"}
     reader = (PRODUCT / "hooks/brokers/record_reader.py").read_text(encoding="utf-8")
     assert not any(f".{call}(" in reader for call in ("commit", "subscribe", "store_offsets", "send_offsets"))
