@@ -30,7 +30,7 @@ import confluent_kafka.admin  # noqa: F401
 import pandas  # noqa: F401
 import pyarrow.parquet  # noqa: F401
 from airflow.providers.standard.operators import hitl
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, DagRunTriggerException, TaskDeferred
 from kafka_dr.hooks.journal.journal import Journal
 
 WRITES = ("append", "take_lease", "release_lease", "pass_lease")
@@ -102,7 +102,9 @@ def act(asked: dict[str, Any]) -> dict[str, Any]:
     queued = datetime.fromisoformat(asked["triggered_at"])
     times = {"start_date": queued, "queued_at": queued, "run_after": queued, "clear_number": 0}
     run = SimpleNamespace(dag_id=asked["dag_id"], run_id=asked["run_id"], **times)
-    ti = SimpleNamespace(id=f"{asked['run_id']}-{asked['step']}", try_number=asked["attempt"])
+    ti = SimpleNamespace(
+        id=f"{asked['run_id']}-{asked['step']}", try_number=asked["attempt"], **_other_runs(asked.get("runs", {}))
+    )
     context = {"dag_run": run, "params": asked["params"], "ti": ti, "task_instance": ti}
     hitl.upsert_hitl_detail = lambda **_: None
     try:
@@ -113,6 +115,13 @@ def act(asked: dict[str, Any]) -> dict[str, Any]:
         return {"state": "done"}
     except TaskDeferred:
         return {"state": "waiting"}
+    except DagRunTriggerException as wanted:
+        return {
+            "state": "triggers",
+            "dag_id": wanted.trigger_dag_id,
+            "run_id": wanted.dag_run_id,
+            "params": wanted.conf,
+        }
     except AirflowFailException as error:
         return {"state": "refused", "text": str(error)}
     except AirflowException as error:
@@ -126,6 +135,15 @@ def act(asked: dict[str, Any]) -> dict[str, Any]:
                 "seconds": task.response_timeout.total_seconds(),
             }
         return {"state": "again", "text": f"{type(error).__name__}: {error}"}
+
+
+def _other_runs(states: dict[str, str]) -> dict[str, Any]:
+    """Return what a task asks Airflow about other runs; `states`: run id -> state."""
+    return {
+        "get_dag": lambda dag_id: SimpleNamespace(dag_id=dag_id, is_paused=False),
+        "get_dr_count": lambda dag_id, run_ids: sum(run_id in states for run_id in run_ids),
+        "get_dagrun_state": lambda dag_id, run_id: states[run_id],
+    }
 
 
 def forked(asked: dict[str, Any], answer: Path, log: Path) -> int:

@@ -89,6 +89,10 @@ class Stepping:
         folder.mkdir(parents=True, exist_ok=True)
         self.lab, self.folder, self.before = lab, folder, before or (lambda run, step: None)
         self.asked = asked or (lambda run, gate, seconds: "Approve")
+        #: Runs that steps have triggered: run id -> Airflow's state.
+        self.triggered: dict[str, str] = {}
+        #: Called with such a run; returns its state.
+        self.run_triggered: Callable[[Run], str] = self.whole_triggered
         self._told = folder / "answers.json"
         self._told.write_text("{}")
         own, environment = own_environment(lab), product_environment(lab)
@@ -136,7 +140,7 @@ class Stepping:
         """Start ``copies`` processes of a step at once; return how each ended; `how` goes to `step_server`."""
         self._tell(run, {})
         asked = {"dag_id": run.dag_id, "run_id": run.run_id, "params": run.params, "triggered_at": run.triggered_at}
-        asked |= {"step": step, "attempt": run.attempts.get(step, 1), "copies": copies, **how}
+        asked |= {"step": step, "attempt": run.attempts.get(step, 1), "copies": copies, "runs": self.triggered, **how}
         asked |= {"folder": str(self.folder), "environment": self.environment}
         return self._served(asked)
 
@@ -215,8 +219,11 @@ class Stepping:
         if found["state"] == "frozen" and meanwhile:
             meanwhile()
             found = self.thaw(found)
-        while found["state"] in ("waiting", "parked"):
+        while found["state"] in ("waiting", "parked", "triggers"):
             written += found["writes"]
+            if found["state"] == "triggers":
+                wanted = Run(found["params"], found["run_id"], found["dag_id"])
+                self.triggered[wanted.run_id] = self.run_triggered(wanted)
             # The n-th journal write of a try may be made by the process that is woken after a wait or an answer.
             later = {"kill_at": how["kill_at"] - written} if "kill_at" in how else {}
             if found["state"] == "parked":
@@ -230,7 +237,7 @@ class Stepping:
     @staticmethod
     def merged(found: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the state of a step after several of its processes: that of the process that got furthest."""
-        order = ("done", "parked", "waiting", "refused", "again", "killed", "hung", "frozen")
+        order = ("done", "parked", "triggers", "waiting", "refused", "again", "killed", "hung", "frozen")
         return min(found, key=lambda one: order.index(one["state"]))
 
     def forward(self, run: Run, until: str | None = None, after: str | None = None, **how: dict[str, Any]) -> bool:
@@ -251,6 +258,12 @@ class Stepping:
             self.step(run, "return_to_source", **how.get("return_to_source", {}))
         self.step(run, "close_procedure", **how.get("close_procedure", {}))
         return self.evidence(run)
+
+    def whole_triggered(self, run: Run) -> str:
+        """Run a procedure that a step has triggered to its end; return Airflow's state of the run."""
+        if not self.forward(run) and next(reversed(run.ended)) in run.returnable:
+            self.step(run, "return_to_source")
+        return "success" if self.step(run, "close_procedure") == "done" else "failed"
 
     def evidence(self, run: Run) -> dict[str, Any]:
         """Return the run's evidence."""
