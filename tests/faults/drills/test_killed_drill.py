@@ -1,4 +1,4 @@
-"""A drill that is killed at any journal write, its own or a pass's, is cleaned up; nothing is left on either cluster."""
+"""A drill that is killed at any journal write, its own or that of a pass, is cleaned up without a trace."""
 
 from __future__ import annotations
 
