@@ -14,7 +14,7 @@ from kafka_dr.hooks.drill.client import DrillConsumer, DrillProducer
 from kafka_dr.procedure.drill_run import ACTIVE_GROUP, TOPICS, PrivateInstallation
 
 #: Numbers of the clients' records begin here, far above those of the preparation.
-_FIRST_NUMBER = 100_000_000
+_FIRST_NUMBER, _APART = 100_000_000, 1_000_000
 _PAUSE_SECONDS, _READ_SECONDS, _DELIVER_SECONDS = 0.05, 0.02, 5.0
 
 
@@ -30,7 +30,8 @@ class DrillClients:
         self._private, self._connections = private, connections
         self._ledger = DrillLedger(private.folder)
         self._topics = [private.names.topic(name) for name in TOPICS]
-        self._number = _FIRST_NUMBER
+        # A task that Airflow tries again goes on far above the numbers of its earlier tries.
+        self._number = max(_FIRST_NUMBER, max(self._ledger.numbers(), default=0) + _APART)
         self._acknowledged: list[int] = []
         self._figures = {"written": 0, "refused": 0, "read": 0, "moves": 0}
         self._where: dict[str, Any] = {}

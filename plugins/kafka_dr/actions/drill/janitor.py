@@ -22,7 +22,7 @@ JANITOR = "schedule_drills"
 
 
 class JanitorAuthority:
-    """The right to remove what a closed drill has left: it follows from the drill's own intent to make it."""
+    """The right to remove what a drill has left that acts no more; it follows from the drill's intent to make it."""
 
     def __init__(self, journal: Journal, drill_id: str) -> None:
         self._journal, self._drill_id = journal, drill_id
@@ -62,7 +62,7 @@ def clean_left_drill(opened: ProcedureOpened, journal: Journal, topology: Topolo
         Refusal: a procedure holds the pair of clusters: its work comes first.
     """
     request, identity = Request(**opened.request), Identity(opened.dag_id, opened.run_id)
-    closed = _is_closed(journal, identity.procedure_id)
+    closed = _is_closed(journal, identity.procedure_id) or _was_cleaned(journal, identity.procedure_id)
     authority = JanitorAuthority(journal, identity.procedure_id) if closed else None
     procedure = Run(identity, request, journal, connections.systems(request, topology), authority)
     try:
@@ -77,6 +77,11 @@ def clean_left_drill(opened: ProcedureOpened, journal: Journal, topology: Topolo
         return list(outcome.left)
     finally:
         procedure.close()
+
+
+def _was_cleaned(journal: Journal, drill_id: str) -> bool:
+    """Whether the drill itself has tried to clean up: then it may still wait for its signature."""
+    return journal.last(drill_id, Step.CLEAN_DRILL, Entry.OUTCOME) is not None
 
 
 def _is_closed(journal: Journal, drill_id: str) -> bool:

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.actions.drill.moves_by_people import notice_ends_at
 from kafka_dr.actions.drill.passes import PASSES
 from kafka_dr.actions.evidence import file_evidence
@@ -124,7 +125,7 @@ def _facts(procedure: Run, closed_at: str | None) -> DrillFacts:
     objectives = procedure.flow.objectives
     lines = [entry for entry in procedure.journal.entries(procedure.id) if entry.step != Step.CLOSE_PROCEDURE]
     previous = _previous_section(procedure)
-    kind = _kind(procedure)
+    kind = kind_of(procedure)
     return DrillFacts(
         drill_id=procedure.id,
         kind=kind,
@@ -162,12 +163,6 @@ def _facts(procedure: Run, closed_at: str | None) -> DrillFacts:
         code_digest=(observed.fingerprint.get("voiding") or {}).get("product") if observed else None,
         folder=str(procedure.artifacts.folder),
     )
-
-
-def _kind(procedure: Run) -> str:
-    settings = procedure.topology.drill
-    default = "canary" if settings is not None and settings.connect else "observe"
-    return str(procedure.request.choices.get("kind") or default)
 
 
 def _scope(procedure: Run, kind: str, observed: DrillObserved | None) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.procedure.run import Run
-from kafka_dr.steps.drill.kind import kind_of
 from kafka_dr.steps.gate import ProcedureGate, Question
 
 

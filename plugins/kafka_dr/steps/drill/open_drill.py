@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.actions.drill.refusals import (
     refuse_other_environment,
     refuse_shared_names,
@@ -14,7 +15,6 @@ from kafka_dr.config.drill_topology import drill_settings
 from kafka_dr.procedure.drill_run import installation_of
 from kafka_dr.procedure.entries import LeaseTaken
 from kafka_dr.procedure.run import Run
-from kafka_dr.steps.drill.kind import kind_of
 from kafka_dr.steps.shared.open_procedure import OpenProcedure
 
 

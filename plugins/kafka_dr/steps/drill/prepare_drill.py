@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.actions.drill.preparation import prepare_drill
 from kafka_dr.actions.drill.untouched import read_production
 from kafka_dr.config.drill_topology import drill_settings
@@ -14,7 +15,6 @@ from kafka_dr.procedure.drill_run import installation_of
 from kafka_dr.procedure.entries import DrillPrepared, DrillToPrepare
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.steps.drill.kind import kind_of
 
 
 class PrepareDrill(ProcedureStep):

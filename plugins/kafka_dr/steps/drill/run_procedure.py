@@ -9,6 +9,7 @@ from airflow.sdk import DagRunState
 from airflow.sdk.exceptions import DagRunTriggerException
 
 from kafka_dr.actions.drill.counting import count_records
+from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.actions.drill.moves_by_people import follow_move
 from kafka_dr.actions.drill.passes import begin_cut, end_cut, pass_evidence, why_not_run
 from kafka_dr.errors import NotReady
@@ -17,7 +18,6 @@ from kafka_dr.procedure.drill_run import PrivateInstallation, installation_of
 from kafka_dr.procedure.entries import PassEnded, PassToBegin
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.steps.base import ProcedureStep
-from kafka_dr.steps.drill.kind import kind_of
 from kafka_dr.vocabulary import Outcome
 
 _POLL_SECONDS, _DRAIN_SECONDS, _WEEK_SECONDS = 2, 5.0, 604_800.0
