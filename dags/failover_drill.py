@@ -32,7 +32,7 @@ with DAG(
     "failover_drill",
     schedule=None,
     catchup=False,
-    max_active_runs=4,
+    max_active_runs=2,
     params=procedure_form("failover_drill"),
     default_args=DEFAULT_ARGS,
     tags=TAGS,

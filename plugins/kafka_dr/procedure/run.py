@@ -135,9 +135,14 @@ class Run:
 
     def refuse_if_preempted(self) -> None:
         """Raise Refusal if this run is a drill's, and a procedure holds the pair of clusters."""
-        if self.yields_to is None:
-            return
-        journal, pair = self.yields_to
+        if self.yields_to is not None:
+            self._refuse_held(*self.yields_to)
+
+    def refuse_if_held(self) -> None:
+        """Raise Refusal if a procedure holds the pair of clusters; for a drill of any kind that has not begun."""
+        self._refuse_held(self.journal, self.topology.pair_key(self.request.source, self.request.target))
+
+    def _refuse_held(self, journal: Journal, pair: str) -> None:
         lease = journal.lease(pair)
         if lease is not None and lease.released_at is None:
             raise Refusal(

@@ -16,6 +16,7 @@ from kafka_dr.procedure.entries import DrillToClean
 from kafka_dr.procedure.systems import Systems
 
 _CLIENT_SECONDS, _POLL_SECONDS = 30.0, 0.5
+NOTHING = DrillToClean(topic_ids_to_delete={}, groups_to_delete={}, entries_to_remove={}, connectors_to_delete={})
 
 
 class DrillCleaner:
@@ -111,8 +112,12 @@ def clean_up(cleaner: DrillCleaner, note: Callable[[DrillToClean], None]) -> lis
     Args:
         note: writes what is about to be removed to the journal, before it is removed.
     """
+    # From this entry on no step of a pass begins.
+    note(NOTHING)
     cleaner.end_clients()
     cleaner.stop_connectors()
     found = cleaner.list_what_is_there()
     note(found)
-    return cleaner.remove(found)
+    left = cleaner.remove(found)
+    again = cleaner.list_what_is_there()
+    return [*left, *(f"{name} was still there, or was made again" for name in again.names)]

@@ -10,7 +10,7 @@ from kafka_dr.actions.drill.judgement import file_drill
 from kafka_dr.actions.drill.removal import remove_drill
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
-from kafka_dr.errors import SwitchbackError
+from kafka_dr.errors import Refusal, SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import DrillCleaned, DrillToPrepare, ProcedureOpened, facts_of
@@ -62,11 +62,12 @@ def clean_left_drill(opened: ProcedureOpened, journal: Journal, topology: Topolo
         Refusal: a procedure holds the pair of clusters: its work comes first.
     """
     request, identity = Request(**opened.request), Identity(opened.dag_id, opened.run_id)
-    closed = _is_closed(journal, identity.procedure_id) or _was_cleaned(journal, identity.procedure_id)
+    closed = _is_closed(journal, identity.procedure_id) or _waits_for_signature(journal, identity.procedure_id)
     authority = JanitorAuthority(journal, identity.procedure_id) if closed else None
     procedure = Run(identity, request, journal, connections.systems(request, topology), authority)
     try:
-        procedure.refuse_if_preempted()
+        procedure.refuse_if_held()
+        _refuse_beside_live_drill(procedure)
         if not closed:
             procedure.lease.take_new_epoch()
         outcome = remove_drill(procedure, Step.CLEAN_DRILL)
@@ -79,9 +80,22 @@ def clean_left_drill(opened: ProcedureOpened, journal: Journal, topology: Topolo
         procedure.close()
 
 
-def _was_cleaned(journal: Journal, drill_id: str) -> bool:
-    """Whether the drill itself has tried to clean up: then it may still wait for its signature."""
-    return journal.last(drill_id, Step.CLEAN_DRILL, Entry.OUTCOME) is not None
+def _refuse_beside_live_drill(procedure: Run) -> None:
+    held = procedure.journal.lease(procedure.pair)
+    if held is not None and held.released_at is None and held.holder != procedure.id:
+        raise Refusal(
+            "Another drill runs between these clusters",
+            held.holder,
+            "Both share MirrorMaker 2's internal topics: the next run after its end cleans up.",
+        )
+
+
+def _waits_for_signature(journal: Journal, drill_id: str) -> bool:
+    """Whether the drill has come past its clean-up: then it closes itself."""
+    return (
+        journal.last(drill_id, Step.CLEAN_DRILL, Entry.OUTCOME) is not None
+        or journal.last(drill_id, Step.SIGN_OFF_DRILL, Entry.INTENT) is not None
+    )
 
 
 def _is_closed(journal: Journal, drill_id: str) -> bool:

@@ -38,6 +38,7 @@ from kafka_dr.procedure.entries import (
     ProcedureClosed,
     ReadinessBlocked,
     ReadinessChecked,
+    StepNotDone,
     facts_in,
 )
 from kafka_dr.procedure.run import Run, opened_by
@@ -67,20 +68,18 @@ def file_drill(procedure: Run, epoch: int) -> ProcedureClosed:
     """Write evidence and report of a drill, and its closing entry; a failed drill has the outcome failed."""
     if not procedure.lease.ever_held:
         return file_evidence(procedure, epoch)
-    judged: list[tuple[dict[str, Any], str]] = []
 
     def complete(evidence: dict[str, Any]) -> dict[str, Any]:
         section = judge_drill(procedure, evidence["closed_at"])
-        judged.append((section, evidence["closed_at"]))
+        # Before the closing entry: a drill whose verdict is not noted would never count.
+        _record_verdict(procedure, section, evidence["closed_at"])
         told = {key: value for key, value in evidence.items() if key != "digest"} | {"drill": section}
         if section["verdict"] == "failed":
             reasons = "; ".join(reason["text"] for reason in section["reasons"] if reason["verdict"] == "failed")
             told |= {"outcome": Outcome.FAILED.value, "reason_for_outcome": f"the drill failed: {reasons}"}
         return {**told, "digest": digest_of(told)}
 
-    closed = file_evidence(procedure, epoch, complete)
-    _record_verdict(procedure, *judged[0])
-    return closed
+    return file_evidence(procedure, epoch, complete)
 
 
 def _record_verdict(procedure: Run, section: Mapping[str, Any], ended_at: str) -> None:
@@ -149,12 +148,14 @@ def _facts(procedure: Run, closed_at: str | None) -> DrillFacts:
         steps=steps_of(lines, [step.value for step in Step]),
         planned_steps=[step.value for step in FAILOVER_DRILL.steps],
         not_run=_not_run(procedure),
+        stopped=_stopped(procedure),
         left_over=None if cleaned is None else cleaned.left,
         untouched=None if cleaned is None or cleaned.untouched is None else Untouched(**cleaned.untouched),
+        rejected=next((_rejection(fact) for fact in progress.facts(DrillSignedOff) if _is_rejection(fact)), None),
         sign_offs=[
             SignOffAnswer(signed.signed_by, signed.signed_at or "", signed.texts)
             for signed in progress.facts(DrillSignedOff)
-            if signed.signed_by is not None and signed.accepted
+            if signed.signed_by is not None and signed.accepted and not signed.by_starter
         ],
         previous=previous.get("drill") if previous else None,
         previous_digest=previous.get("digest") if previous else None,
@@ -216,17 +217,26 @@ def _assumptions(kind: str) -> list[str]:
     ]
 
 
+def _is_rejection(signed: DrillSignedOff) -> bool:
+    return signed.signed_by is not None and not signed.accepted
+
+
+def _rejection(signed: DrillSignedOff) -> str:
+    return f"{signed.signed_by}: {signed.texts.get('conclusion') or 'no reason is stated'}"
+
+
 def _participants(procedure: Run) -> list[Participant]:
-    try:
-        name, at = procedure.approvals.starter(), procedure.progress.opened
-    except (ApprovalMissing, HookUnavailable):
-        return []
     signed = [
         Participant(fact.signed_by, "signed" if fact.accepted else "rejected", fact.signed_at)
         for fact in procedure.progress.facts(DrillSignedOff)
         if fact.signed_by is not None
     ]
-    return [Participant(name, "started", at.triggered_at if at else None), *signed]
+    try:
+        name, opened = procedure.approvals.starter(), procedure.progress.opened
+    except (ApprovalMissing, HookUnavailable):
+        # A scheduled drill was started by nobody.
+        return signed
+    return [Participant(name, "started", opened.triggered_at if opened else None), *signed]
 
 
 def _pass(procedure: Run, step: Step) -> DrillPass | None:
@@ -271,6 +281,18 @@ def _read_evidence(path: str | None) -> dict[str, Any] | None:
 def _not_run(procedure: Run) -> dict[str, str]:
     ended = ((step, one) for step in PASSES for one in procedure.progress.facts(PassEnded, step))
     return {step.value: one.why_not for step, one in ended if not one.ran}
+
+
+def _stopped(procedure: Run) -> str | None:
+    """Return which step before the clean-up has no outcome, and why; None if all have one."""
+    for step in FAILOVER_DRILL.steps:
+        if step in (Step.CLEAN_DRILL, Step.SIGN_OFF_DRILL):
+            continue
+        if procedure.journal.last(procedure.id, step, Entry.OUTCOME) is None:
+            entries = [entry for entry in procedure.journal.entries(procedure.id) if entry.step == step]
+            why = facts_in(entries, StepNotDone)
+            return f"{step}: {why[-1].reason if why else 'it has no outcome'}"
+    return None
 
 
 def _previous_section(procedure: Run) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kafka_dr.config.drill_topology import ROUTING_FILE
 from kafka_dr.hooks.private_files import private_file, private_folder
+from kafka_dr.hooks.whole_file import write_whole
 
 _ACKNOWLEDGED, _BEGUN, _STOP, _ENDED = "acknowledged", "clients-begun", "clients-stop", "clients-ended.json"
 
@@ -30,6 +31,14 @@ class DrillLedger:
     def begin(self) -> None:
         """Create the folder."""
         private_folder(self.folder)
+
+    def has_numbers_of(self, writer: str) -> bool:
+        """Whether `put` has stored the numbers of a writer."""
+        return (self.folder / f"{_ACKNOWLEDGED}.{writer}").exists()
+
+    def put(self, writer: str, numbers: Iterable[int]) -> None:
+        """Store all numbers of a writer at once."""
+        write_whole(self.folder / f"{_ACKNOWLEDGED}.{writer}", "".join(f"{number}\n" for number in numbers), 0o600)
 
     def add(self, writer: str, numbers: Iterable[int]) -> None:
         """Add numbers of records that a cluster acknowledged; each writer has a file of its own."""
@@ -62,6 +71,7 @@ class DrillLedger:
 
     def say_begun(self) -> None:
         """State that the clients have begun."""
+        (self.folder / _ENDED).unlink(missing_ok=True)
         private_file(self.folder / _BEGUN)
 
     def say_ended(self, figures: dict[str, int]) -> None:

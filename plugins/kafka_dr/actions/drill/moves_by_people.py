@@ -29,7 +29,7 @@ def follow_move(procedure: Run, step: str) -> PassEnded:
     dags, back = _MOVES[Step(step)]
     request = procedure.request
     ends = (request.target, request.source) if back else (request.source, request.target)
-    begun = procedure.progress.clock(step)
+    begun = procedure.progress.began(Step.RUN_PLANNED_FAILOVER) or procedure.progress.clock(step)
     entries = procedure.journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED)
     for entry, opened in facts_of(entries, ProcedureOpened):
         if entry.at.timestamp() < begun or opened.dag_id not in dags or (opened.source, opened.target) != ends:

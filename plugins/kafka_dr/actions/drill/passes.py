@@ -56,5 +56,5 @@ def _change_source(private: PrivateInstallation, procedure: Run, cut: bool) -> N
     like = production.connectors.source[0]
     stated = procedure.systems.drill_connectors(production.worker).read_config(like)
     address = {"source.cluster.bootstrap.servers": stated["source.cluster.bootstrap.servers"]}
-    for name in flow.connectors.source:
+    for name in flow.connectors.names:
         worker.change(name, lambda config: without_source(config) if cut else dict(config) | address)

@@ -17,14 +17,16 @@ from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.hooks.drill.client import DrillProducer
 from kafka_dr.hooks.site.routing import ClientRoute
 from kafka_dr.procedure.drill_run import GROUPS, IDLE_GROUPS, TOPICS, PrivateInstallation
+from kafka_dr.procedure.entries import TryBegun
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.systems import Systems
+from kafka_dr.vocabulary import Step
 
 #: A drill's records expire by themselves a day after the drill.
 _SETTINGS = {"retention.ms": "86400000", "cleanup.policy": "delete"}
 _WRITE_SECONDS, _COPY_SECONDS, _POLL_SECONDS = 120.0, 180.0, 1.0
-#: Numbers of records that are written before the first pass begin here; those of the clients follow.
-_FIRST_NUMBER = 0
+#: How far the numbers of two tries are apart: more than a drill has records.
+_APART = 10_000_000
 
 
 def prepare_drill(procedure: Run, private: PrivateInstallation, settings: DrillSettings) -> dict[str, dict[str, str]]:
@@ -43,8 +45,10 @@ def prepare_drill(procedure: Run, private: PrivateInstallation, settings: DrillS
             systems.cluster(alias).create_topic(topic, settings.partitions, configs=_SETTINGS)
     servers = systems.connections.kafka(private.topology.cluster(private.source).connection)["bootstrap.servers"]
     systems.routing.redirect(ClientRoute(private.source, servers))
-    if not (ledger.folder / "acknowledged.preparation").exists():
-        ledger.add("preparation", write_records(systems, private, topics, settings.records))
+    if not ledger.has_numbers_of("preparation"):
+        # A try that was killed has left records: those of the next one have other numbers.
+        first = (len(procedure.progress.facts(TryBegun, Step.PREPARE_DRILL)) - 1) * _APART
+        ledger.put("preparation", write_records(systems, private, topics, range(first, first + settings.records)))
     _commit_idle_groups(systems, private, topics)
     _create_connectors(procedure, systems, private, topics)
     _await_copies(systems, private, topics)
@@ -54,8 +58,8 @@ def prepare_drill(procedure: Run, private: PrivateInstallation, settings: DrillS
     }
 
 
-def write_records(systems: Systems, private: PrivateInstallation, topics: list[str], count: int) -> list[int]:
-    """Write `count` numbered records as the drill's client; return the numbers that the source acknowledged.
+def write_records(systems: Systems, private: PrivateInstallation, topics: list[str], numbers: range) -> list[int]:
+    """Write numbered records as the drill's client; return the numbers that the source acknowledged.
 
     Raises:
         NotReady: a record was refused.
@@ -68,15 +72,15 @@ def write_records(systems: Systems, private: PrivateInstallation, topics: list[s
         acknowledged.append(number) if error is None else refused.add(str(error))
 
     ends_at = time.monotonic() + _WRITE_SECONDS
-    for number in range(_FIRST_NUMBER, _FIRST_NUMBER + count):
+    for number in numbers:
         value, topic = record_value(private.names.short, number), topics[number % len(topics)]
         while not producer.write(topic, value, str(number), partial(delivered, number)) and time.monotonic() < ends_at:
             producer.wait(0.1)
     producer.wait(max(1.0, ends_at - time.monotonic()))
-    if refused or len(acknowledged) < count:
+    if refused or len(acknowledged) < len(numbers):
         raise NotReady(
             f"The drill's client could not write its records to {private.source}",
-            f"{len(acknowledged)} of {count} acknowledged; errors: {', '.join(sorted(refused)) or 'none'}",
+            f"{len(acknowledged)} of {len(numbers)} acknowledged; errors: {', '.join(sorted(refused)) or 'none'}",
             f"Give the principal of the Airflow connection {connection} the rights that runbooks/failover_drill.md"
             " lists, on both clusters; then clear prepare_drill.",
         )

@@ -24,8 +24,10 @@ def read_production(procedure: Run) -> State:
         state[f"topics of {cluster.alias}"] = {
             name: digest_of_text(json.dumps(dict(settings.get(name, {})), sort_keys=True)) for name in names
         }
-        entries = acls.entries() if acls.authorizer() is Authorizer.BY_ACL else frozenset()
-        state[f"ACL entries of {cluster.alias}"] = {str(entry): "there" for entry in entries if DRILL not in entry.name}
+        if acls.authorizer() is Authorizer.BY_ACL:
+            state[f"ACL entries of {cluster.alias}"] = {
+                str(entry): "there" for entry in acls.entries() if DRILL not in entry.name
+            }
     for worker in production_workers(procedure):
         connectors = systems.drill_connectors(worker).read_all()
         state[f"connectors in {worker}"] = {

@@ -29,6 +29,10 @@ _REQUIRED: Mapping[str, Mapping[str, str]] = {
 }
 
 
+#: Settings by which a connector could write to topics of other names.
+_LEADS_ELSEWHERE = ("transforms", "predicates", "offsets.storage.topic")
+
+
 def require_request(scope: DrillScope, method: str, path: str, body: Any) -> None:
     """Raise OutsideDrill for a request to a Connect worker that could change what is not the drill's.
 
@@ -66,6 +70,9 @@ def _require_config(scope: DrillScope, name: str, config: Mapping[str, str], cal
     wrong = [f"{key}={config.get(key)}" for key, value in required.items() if config.get(key) != value]
     defaults = {"name": name, "replication.policy.internal.topic.separator.enabled": "true", **_FILTERS}
     wrong += [f"{key}={config[key]}" for key, value in defaults.items() if config.get(key, value) != value]
+    wrong += [
+        f"{key}={config[key]}" for key in ("transforms", "predicates", "offsets.storage.topic") if config.get(key)
+    ]
     patterns = {"topics": scope.topics} if kind.endswith("SourceConnector") else {"groups": scope.groups}
     wrong += [
         f"{key}={pattern}"

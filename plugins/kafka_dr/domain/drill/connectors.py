@@ -10,7 +10,11 @@ from kafka_dr.domain.drill.names import SEPARATOR
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 #: A filter that excludes nothing: no topic or group has this name.
 _NOTHING = "switchback-drill-excludes-nothing"
-_NEVER_TAKEN_OVER = ("name", "topics", "topics.exclude", "topics.blacklist", "groups", "groups.exclude")
+#: Filters are the drill's own; transformations could write to topics of other names, and offsets into production's.
+_NEVER_TAKEN_OVER = re.compile(
+    r"name|topics|topics\.(exclude|blacklist)|groups|groups\.(exclude|blacklist)"
+    r"|(transforms|predicates)(\..*)?|offsets\.storage\.topic|exactly\.once\.support"
+)
 #: A second writer of ACLs, settings or positions, and heartbeats of a second flow between the same aliases, would reach
 #: beyond the drill.
 _ALWAYS = {
@@ -46,7 +50,7 @@ def drill_config(
         groups: names of all groups of which the drill's flow writes checkpoints.
         aliases: of the flow's source and target.
     """
-    kept = {key: value for key, value in production.items() if key not in _NEVER_TAKEN_OVER}
+    kept = {key: value for key, value in production.items() if not _NEVER_TAKEN_OVER.fullmatch(key)}
     return kept | {
         **_ALWAYS,
         "topics": _literal(topics),

@@ -170,6 +170,7 @@ class DrillFacts:
         planned_steps: names of the steps that this kind of drill has, in order.
         not_run: step or pass -> why it did not run, where the drill knows.
         stopped: why the drill ended before its last step; None if it did not. For example a live failover.
+        rejected: who rejected the drill at sign_off_drill, and why; None if nobody did.
         could_not: for kind full: what the drill could not try, with the reason.
         left_over: what the clean-up could not remove; None if no clean-up has ended.
         previous: `drill` of the last drill's evidence of the same flow; None if this is the first.
@@ -204,6 +205,7 @@ class DrillFacts:
     planned_steps: Sequence[str] = ()
     not_run: Mapping[str, str] = field(default_factory=dict)
     stopped: str | None = None
+    rejected: str | None = None
     could_not: Sequence[str] = ()
     planted: Sequence[Planted] = ()
     deviations: Sequence[Deviation] = ()

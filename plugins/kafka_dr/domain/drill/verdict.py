@@ -185,7 +185,11 @@ def _of_production(facts: DrillFacts) -> Iterator[Reason]:
         yield _failed("outside_scope", "", text)
     untouched = facts.untouched
     if untouched is not None and untouched.changed:
-        yield _failed("production_touched", "", f"production changed during the drill: {_listed(untouched.changed)}")
+        yield _failed(
+            "production_touched",
+            "",
+            f"production changed during the drill, by the drill or by others: {_listed(untouched.changed)}",
+        )
     if untouched is not None and untouched.unknown:
         text = f"whether production stayed as it was is not known in part: {_listed(untouched.unknown)}"
         yield _conditional("untouched_unknown", "", text)
@@ -210,6 +214,8 @@ def _of_checks(facts: DrillFacts) -> Iterator[Reason]:
 def _of_the_drill(facts: DrillFacts) -> Iterator[Reason]:
     if facts.stopped:
         yield _failed("drill_stopped", "", f"the drill stopped before its end: {facts.stopped}")
+    if facts.rejected:
+        yield _failed("drill_rejected", "", f"sign_off_drill was answered with a rejection by {facts.rejected}")
     for fault in facts.planted:
         if not fault.noticed:
             how = _failed if fault.noticed is False else _conditional

@@ -131,6 +131,12 @@ class DrillToClean(Intent, steps=(Step.CLEAN_DRILL,)):
     connectors_to_delete: Mapping[str, Sequence[str]]
     drill_id: OrAbsent[str] = None
 
+    @property
+    def names(self) -> list[str]:
+        """Return everything that is listed, as text."""
+        listed = (self.topic_ids_to_delete, self.groups_to_delete, self.entries_to_remove, self.connectors_to_delete)
+        return [f"{name} ({place})" for part in listed for place, names in part.items() for name in names]
+
 
 class DrillCleaned(StepOutcome, steps=(Step.CLEAN_DRILL,)):
     """Everything that the drill has made was removed and read back, and production was compared with before.

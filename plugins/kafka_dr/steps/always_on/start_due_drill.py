@@ -64,7 +64,7 @@ def _why_due(run: Run) -> str:
 
 
 def _last_start(run: Run) -> datetime | None:
-    """Return when a drill of the flow last took its lease."""
+    """Return when a drill of the flow last took its lease, or was refused after it had been started here."""
     opened = facts_in(run.journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED), ProcedureOpened)
     ends = (run.request.source, run.request.target)
     times = [
@@ -72,4 +72,7 @@ def _last_start(run: Run) -> datetime | None:
         for one in opened
         if one.dag_id == FAILOVER_DRILL.dag_id and (one.source, one.target) == ends
     ]
+    begins = f"{FAILOVER_DRILL.dag_id}-due__{ends[0]}-{ends[1]}__"
+    refusals = run.journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.REFUSAL)
+    times += [entry.at for entry in refusals if entry.procedure_id.startswith(begins)]
     return max(times, default=None)

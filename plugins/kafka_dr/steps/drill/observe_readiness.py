@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.actions.readiness.fingerprint import read_fingerprint
-from kafka_dr.actions.readiness.flow_check import check_flow
+from kafka_dr.actions.readiness.flow_check import FlowCheck
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.procedure.authority import record_fact
@@ -39,10 +40,14 @@ class ObserveReadiness(CheckReadiness):
         try:
             (run,) = flows_to_check(procedure.request.source, procedure.request.target)
             try:
-                outlook: Figures = check_flow(run)["if_now"]
+                outlook: Figures = vars(FlowCheck(run, read_document(document_path(*_place(run)))).run().outlook)
             finally:
                 run.close()
         except (SwitchbackError, OSError) as error:
             self.log.warning("The outlook is unknown: %s", error)
             return None
         return outlook
+
+
+def _place(run: Run) -> tuple[str, str, str]:
+    return run.topology.evidence, run.request.source, run.request.target

@@ -12,6 +12,7 @@ from kafka_dr.actions.drill.refusals import (
     refuse_unfit_workers,
 )
 from kafka_dr.config.drill_topology import drill_settings
+from kafka_dr.errors import Refusal
 from kafka_dr.procedure.drill_run import installation_of
 from kafka_dr.procedure.entries import LeaseTaken
 from kafka_dr.procedure.run import Run
@@ -30,7 +31,8 @@ class OpenDrill(OpenProcedure):
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
         """Refuse, or take the lease of drills of the pair."""
         if procedure.progress.done(LeaseTaken) is None:
-            procedure.refuse_if_preempted()
+            procedure.refuse_if_held()
+            _refuse_beside_other_drill(procedure)
             if procedure.topology.drill is not None:
                 refuse_other_environment(procedure, procedure.topology.drill)
             if kind_of(procedure) == "canary":
@@ -42,3 +44,14 @@ class OpenDrill(OpenProcedure):
         refuse_too_many_bytes(settings)
         refuse_unfit_workers(procedure, settings)
         refuse_shared_names(procedure, installation_of(procedure))
+
+
+def _refuse_beside_other_drill(procedure: Run) -> None:
+    held = procedure.journal.lease(procedure.pair)
+    if held is not None and held.released_at is None and held.holder != procedure.id:
+        raise Refusal(
+            "Another drill of these clusters has not ended",
+            f"{held.holder} since {held.taken_at.isoformat(timespec='seconds')}",
+            "Answer its sign_off_drill, or clear its close_procedure. Do not run abort_procedure: it ends procedures"
+            " that move clients, never a drill.",
+        )

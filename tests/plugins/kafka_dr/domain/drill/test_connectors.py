@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from kafka_dr.domain.drill.connect_requests import require_request
 from kafka_dr.domain.drill.connectors import drill_config, without_source
 from kafka_dr.domain.drill.names import DrillNames, drill_naming
 from kafka_dr.domain.drill.scope import scope_of
 from kafka_dr.domain.mirror_maker.naming import NamingSpec
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of, topic_filter_of
+from kafka_dr.errors import OutsideDrill
 
 NAMES = DrillNames("failover_drill-r1")
 ALIASES = ("primary", "standby")
@@ -22,6 +24,9 @@ PRODUCTION = {
     "source.cluster.sasl.jaas.config": "${file:/secrets:login}",
     "sync.topic.acls.enabled": "true",
     "enabled": "false",
+    "transforms": "route",
+    "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "offsets.storage.topic": "production-offsets",
     "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
 }
 
@@ -40,7 +45,7 @@ def test_logins_are_taken_over_and_second_writers_are_not() -> None:
     """ACL sync, settings sync, group sync and heartbeats would reach beyond the drill."""
     config = drill_config(PRODUCTION, TOPICS, GROUPS, ALIASES)
     assert config["source.cluster.sasl.jaas.config"] == PRODUCTION["source.cluster.sasl.jaas.config"]
-    assert "name" not in config
+    assert not {"name", "transforms", "transforms.route.type", "offsets.storage.topic"} & config.keys()
     wrong = [
         key for key in config if key.startswith(("sync.", "heartbeats.", "emit.heartbeats")) and config[key] != "false"
     ]
@@ -53,6 +58,9 @@ def test_the_scope_takes_these_configurations_and_not_productions() -> None:
     name = NAMES.source_connector(*ALIASES)
     config = drill_config(PRODUCTION, TOPICS, GROUPS, ALIASES)
     require_request(scope, "POST", "/connectors", {"name": name, "config": config})
+    for key in ("transforms", "offsets.storage.topic"):
+        with pytest.raises(OutsideDrill):
+            require_request(scope, "PUT", f"/connectors/{name}/config", {**config, key: PRODUCTION[key]})
     cut = without_source(config)
     require_request(scope, "PUT", f"/connectors/{name}/config", cut)
     assert cut["source.cluster.bootstrap.servers"] == "127.0.0.1:9"
