@@ -149,7 +149,9 @@ def test_what_a_pass_shares_with_production_is_known(production: Callable[..., T
 
 def without_workers(alias: str) -> dict[str, Any]:
     """Return settings whose workers and clients lack a cluster."""
-    return {field: {name: DRILL[field][name] for name in DRILL[field] if name != alias} for field in ("connect", "clients")}
+    return {
+        field: {name: DRILL[field][name] for name in DRILL[field] if name != alias} for field in ("connect", "clients")
+    }
 
 
 @pytest.mark.parametrize("alias", ["primary", "standby"])

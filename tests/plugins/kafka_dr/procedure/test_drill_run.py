@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kafka_dr.config.settings import load_topology
@@ -114,7 +113,9 @@ def test_two_drills_have_two_journals(bench: Bench, drill: Run) -> None:
     one, two = (PrivateInstallation(name, topology, "primary", "standby") for name in (drill.id, "failover_drill-r2"))
     assert one.folder != two.folder and one.names.short != two.names.short
     assert not one.scope.connectors & two.scope.connectors and not one.scope.groups & two.scope.groups
-    assert one.connections(bench.connections).journal_url("journal") != two.connections(bench.connections).journal_url("")
+    assert one.connections(bench.connections).journal_url("journal") != two.connections(bench.connections).journal_url(
+        ""
+    )
 
 
 def address(run: Run, connection: str) -> str:
@@ -130,7 +131,9 @@ def test_only_the_unplanned_pass_cannot_reach_the_source(drill: Run, dag_id: str
         "primary": ("kafka_primary", "kafka_primary_drill"),
         "standby": ("kafka_standby", "kafka_standby_drill"),
     }.items():
-        assert {made.topology.cluster(alias).connection, made.topology.cluster(alias).probe_connection} == {*connections}
+        assert {made.topology.cluster(alias).connection, made.topology.cluster(alias).probe_connection} == {
+            *connections
+        }
         for name in connections:
             assert (address(made, name) != name) is (away and alias == "primary"), name
 
