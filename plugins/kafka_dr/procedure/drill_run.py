@@ -17,7 +17,7 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.drill_connections import DrillConnections
 from kafka_dr.procedure.entries import DrillToClean, DrillToPrepare, facts_in
 from kafka_dr.procedure.run import Identity, Run, opened_by
-from kafka_dr.vocabulary import Step
+from kafka_dr.vocabulary import Entry, Step
 
 #: Short names of a drill's topics and groups. The members of `ACTIVE_GROUP` consume during the passes; the other groups
 #: are idle, at the beginning, in the middle and at the end of what was written before the first pass.
@@ -106,10 +106,15 @@ def pass_of_drill(
     opened = opened_by(journal, drill_id)
     prepared = facts_in(journal.entries(drill_id, Step.PREPARE_DRILL), DrillToPrepare)
     cleaned = facts_in(journal.entries(drill_id, Step.CLEAN_DRILL), DrillToClean)
-    if opened is None or not prepared or cleaned:
+    closed = journal.last(drill_id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None
+    if opened is None or not prepared or cleaned or closed:
         raise BadInput(
             f"{drill_id!a} is no drill that runs",
-            "it has begun to clean up" if cleaned else "the journal has no entry of prepare_drill",
+            "it is closed"
+            if closed
+            else "it has begun to clean up"
+            if cleaned
+            else "the journal has no entry of prepare_drill",
             "Leave the param drill out: failover_drill alone sets it, for the passes of a canary drill.",
         )
     private = PrivateInstallation(drill_id, topology, opened.source, opened.target)

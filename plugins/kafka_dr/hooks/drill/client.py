@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -64,9 +64,11 @@ class DrillConsumer:
     """
 
     def __init__(
-        self, config: Mapping[str, Any], alias: str, scope: DrillScope, group: str, topics: Iterable[str]
+        self, config: Mapping[str, Any], alias: str, scope: DrillScope, group: str, topics: Collection[str]
     ) -> None:
         scope.require_group(group, "consuming")
+        for topic in topics:
+            scope.require_topic(topic, "consuming")
         self._consumer = Consumer(client_config(config, alias) | _CONSUMER | {"group.id": group})
         self._consumer.subscribe(sorted(topics))
 

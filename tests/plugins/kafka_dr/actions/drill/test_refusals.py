@@ -131,7 +131,7 @@ def production(bench: Bench) -> Iterator[dict[str, dict[str, str]]]:
     class AllConnectors(JsonHandler):
         """Lists the connectors with their configurations."""
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802 (the name that the server calls)
             """Answer as Connect does when it is asked for everything."""
             self.answer(200, {name: {"info": {"config": c}, "status": {"tasks": []}} for name, c in configs.items()})
 
@@ -194,7 +194,7 @@ def test_production_that_cannot_be_read_refuses(bench: Bench) -> None:
     class Forbidding(JsonHandler):
         """Lets nobody read."""
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802 (the name that the server calls)
             """Refuse."""
             self.answer(403, {"message": "forbidden"})
 
