@@ -17,6 +17,7 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.drill_connections import DrillConnections
 from kafka_dr.procedure.entries import DrillToClean, DrillToPrepare, facts_in
 from kafka_dr.procedure.run import Identity, Run, opened_by
+from kafka_dr.procedure.systems import Systems
 from kafka_dr.vocabulary import Entry, Step
 
 #: Short names of a drill's topics and groups. The members of `ACTIVE_GROUP` consume during the passes; the other groups
@@ -78,6 +79,18 @@ class PrivateInstallation:
             cluster = self.topology.cluster(cut_off)
             names = [name for name in (cluster.connection, cluster.probe_connection) if name]
         return DrillConnections(connections, self.scope, self.folder / JOURNAL_FILE, names)
+
+    def systems_of(self, procedure: Run) -> Systems:
+        """Return the clients of all outside systems within the drill's scope, for the drill's own run."""
+        connections = self.connections(procedure.systems.connections)
+        systems: Systems = connections.systems(procedure.request, self.topology)
+        return systems
+
+    def topics_on(self, alias: str) -> list[str]:
+        """Return the names that the topics of the drill's clients have on a cluster, mirrored ones included."""
+        naming, own = self.topology.names, [self.names.topic(name) for name in TOPICS]
+        others = [other for other in (self.source, self.target) if other != alias]
+        return sorted({*own, *(naming.remote(other, topic) for other in others for topic in own)})
 
 
 def installation_of(procedure: Run) -> PrivateInstallation:

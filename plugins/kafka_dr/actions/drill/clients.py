@@ -67,14 +67,7 @@ class DrillClients:
         config = self._connections.kafka(self._private.topology.cluster(alias).probe_connection or "")
         group, scope = self._private.names.group(ACTIVE_GROUP), self._private.scope
         self._producer = DrillProducer(config, alias, scope)
-        self._consumer = DrillConsumer(config, alias, scope, group, self._names_on(alias))
-
-    def _names_on(self, alias: str) -> list[str]:
-        """Return the names that the drill's topics have on a cluster: their own, and those of mirrored ones."""
-        naming = self._private.topology.names
-        others = [other for other in (self._private.source, self._private.target) if other != alias]
-        mirrored = [naming.remote(other, topic) for other in others for topic in self._topics]
-        return sorted({*self._topics, *mirrored})
+        self._consumer = DrillConsumer(config, alias, scope, group, self._private.topics_on(alias))
 
     def _write(self) -> None:
         if self._producer is None:

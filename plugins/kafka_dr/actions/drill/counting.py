@@ -14,7 +14,7 @@ from kafka_dr.domain.drill.facts import Integrity
 from kafka_dr.domain.drill.records import NumberedRecord, PassLogs, count_pass, record_number
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.record import record_of
-from kafka_dr.procedure.drill_run import TOPICS, PrivateInstallation
+from kafka_dr.procedure.drill_run import PrivateInstallation
 from kafka_dr.procedure.systems import Systems
 from kafka_dr.vocabulary import Step
 
@@ -46,10 +46,7 @@ def count_records(
 
 def _read_log(systems: Systems, private: PrivateInstallation, alias: str) -> list[NumberedRecord]:
     """Return the drill's records in a cluster's logs, mirrored ones included, in the order of the logs."""
-    naming, own = private.topology.names, [private.names.topic(name) for name in TOPICS]
-    others = [other for other in (private.source, private.target) if other != alias]
-    names = {*own, *(naming.remote(other, topic) for other in others for topic in own)}
-    reader, info = systems.reader(alias), systems.cluster(alias).topics(names)
+    reader, info = systems.reader(alias), systems.cluster(alias).topics(private.topics_on(alias))
     spans = reader.spans(TopicPartition(topic, number) for topic in info for number in info[topic].partitions)
     records = reader.scan(spans, _READ_SECONDS, take=record_of)
     return [

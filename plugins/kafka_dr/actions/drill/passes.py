@@ -51,7 +51,7 @@ def end_cut(private: PrivateInstallation, procedure: Run) -> None:
 def _change_source(private: PrivateInstallation, procedure: Run, cut: bool) -> None:
     production = procedure.topology.flow(private.source, private.target)
     flow = private.topology.flow(private.source, private.target)
-    systems = private.connections(procedure.systems.connections).systems(procedure.request, private.topology)
+    systems = private.systems_of(procedure)
     worker = systems.drill_connectors(drill_settings(procedure.topology, flow.source, flow.target).connect[flow.target])
     like = production.connectors.source[0]
     stated = procedure.systems.drill_connectors(production.worker).read_config(like)

@@ -35,7 +35,7 @@ def prepare_drill(procedure: Run, private: PrivateInstallation, settings: DrillS
     Raises:
         ReadBackFailed: the records did not reach the target in time.
     """
-    systems: Systems = private.connections(procedure.systems.connections).systems(procedure.request, private.topology)
+    systems = private.systems_of(procedure)
     ledger = DrillLedger(private.folder)
     ledger.begin()
     topics = [private.names.topic(name) for name in TOPICS]

@@ -17,7 +17,7 @@ def remove_drill(procedure: Run, step: str) -> DrillCleaned:
     """Remove everything that the drill has made, and return what is left and what of production differs."""
     private = installation_of(procedure)
     settings = drill_settings(procedure.topology, private.source, private.target)
-    systems = private.connections(procedure.systems.connections).systems(procedure.request, private.topology)
+    systems = private.systems_of(procedure)
     cleaner = DrillCleaner(systems, private, settings)
     left = clean_up(cleaner, lambda found: record_fact(procedure.authority, step, found))
     return DrillCleaned(cleaned=not left, left=left, untouched=_compare_production(procedure))

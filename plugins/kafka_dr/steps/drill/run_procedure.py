@@ -79,6 +79,12 @@ class RunProcedure(ProcedureStep):
 
     def _trigger(self, procedure: Run, private: PrivateInstallation, identity: Identity, context: Any) -> None:
         """Write the intent, and hand the run to Airflow, which wakes this task when the run has ended."""
+        if context["ti"].get_dag(identity.dag_id).is_paused:
+            raise NotReady(
+                f"The DAG {identity.dag_id} is paused, so that no pass of a drill can run",
+                "Airflow states is_paused",
+                f"Unpause {identity.dag_id}; then start a new drill.",
+            )
         record_fact(procedure.authority, self.task_id, PassToBegin(dag_id=identity.dag_id, run_id=identity.run_id))
         if self.procedure_dag == "unplanned_failover":
             begin_cut(private, procedure)
@@ -91,12 +97,6 @@ class RunProcedure(ProcedureStep):
             # A drill has no drain hook: its consumer leaves when its reads are fenced.
             **({} if self.procedure_dag == "unplanned_failover" else {"drain_seconds": _DRAIN_SECONDS}),
         }
-        if context["ti"].get_dag(identity.dag_id).is_paused:
-            raise NotReady(
-                f"The DAG {identity.dag_id} is paused, so that no pass of a drill can run",
-                "Airflow states is_paused",
-                f"Unpause {identity.dag_id}; then start a new drill.",
-            )
         raise DagRunTriggerException(
             trigger_dag_id=identity.dag_id,
             dag_run_id=identity.run_id,
@@ -129,7 +129,7 @@ class RunProcedure(ProcedureStep):
         if self.procedure_dag == "unplanned_failover":
             end_cut(private, procedure)
         path, evidence = pass_evidence(private, identity.procedure_id)
-        systems = private.connections(procedure.systems.connections).systems(procedure.request, private.topology)
+        systems = private.systems_of(procedure)
         completed = evidence.get("outcome") == Outcome.COMPLETED
         cut_at = procedure.progress.began(self.task_id) if self.procedure_dag == "unplanned_failover" else None
         ends = self._ends(private)
