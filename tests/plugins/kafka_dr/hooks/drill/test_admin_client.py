@@ -98,6 +98,10 @@ ARGUMENTS: dict[str, Callable[[str], Any]] = {
 }
 
 
+#: The library's own objects cannot hold a NUL: they raise ValueError before a request is made.
+TEXT = st.text(st.characters(exclude_characters="\0"), max_size=9)
+
+
 def test_every_method_of_the_library_is_known() -> None:
     """A new release may bring a change that nobody has thought of: this test then fails, and DrillAdmin refuses it."""
     public = {name for name in dir(AdminClient) if not name.startswith("_")}
@@ -127,7 +131,7 @@ def test_reads_are_free(name: str) -> None:
     calls=st.lists(
         st.tuples(
             st.sampled_from(sorted(ARGUMENTS)),
-            st.lists(st.one_of(st.sampled_from(OURS), st.sampled_from(FOREIGN), st.text(max_size=9)), max_size=3),
+            st.lists(st.one_of(st.sampled_from(OURS), st.sampled_from(FOREIGN), TEXT), max_size=3),
         ),
         max_size=8,
     )
