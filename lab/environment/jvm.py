@@ -49,8 +49,8 @@ def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str, ver
     return [java_program(), f"@{file}"]
 
 
-def run_to_end(name: str, command: list[str]) -> None:
-    """Run a command and wait for its end.
+def run_to_end(name: str, command: list[str]) -> str:
+    """Run a command, wait for its end, and return its output.
 
     Raises:
         LabError: the command's exit code is not 0; the text has the end of the command's output.
@@ -61,6 +61,7 @@ def run_to_end(name: str, command: list[str]) -> None:
             f"{name} failed with exit code {done.returncode}; remove the cause, then start the lab again:"
             f" {(done.stdout + done.stderr)[-2000:]}"
         )
+    return done.stdout
 
 
 def temporary_folder(lab: Lab) -> Path:

@@ -47,6 +47,10 @@ def scope(policy: Any = "identity", folder: str = "") -> DrillScope:
     return scope_of(NAMES, naming, PAIR, ["orders"], ["readers"], folder)
 
 
+#: The aliases of the drill's flow, as a connector has them.
+ENDS = {"source.cluster.alias": PAIR[0], "target.cluster.alias": PAIR[1]}
+
+
 def source_config(**changed: str) -> dict[str, str]:
     """Return the configuration of the drill's source connector, with changes."""
     off = ("heartbeats.replication.enabled", "sync.topic.acls.enabled", "sync.topic.configs.enabled")
@@ -54,6 +58,7 @@ def source_config(**changed: str) -> dict[str, str]:
         "connector.class": f"{MIRROR}MirrorSourceConnector",
         "topics": ORDERS.replace(".", r"\."),
         "replication.policy.separator": ".switchback-drill.",
+        **ENDS,
         **dict.fromkeys(off, "false"),
         **changed,
     }
@@ -65,6 +70,7 @@ def checkpoint_config(**changed: str) -> dict[str, str]:
         "connector.class": f"{MIRROR}MirrorCheckpointConnector",
         "groups": READERS.replace(".", r"\."),
         "replication.policy.separator": ".switchback-drill.",
+        **ENDS,
         "sync.group.offsets.enabled": "false",
         **changed,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafka_dr.actions.drill.untouched import production_workers
 from kafka_dr.config.drill import DrillSettings
+from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.drill.records import RECORD_BYTES
 from kafka_dr.domain.drill.separation import EXCLUSION, taken_up
 from kafka_dr.domain.kafka_model.kafka_version import kafka_version
@@ -59,8 +60,12 @@ def refuse_unfit_workers(procedure: Run, settings: DrillSettings) -> None:
         connection = settings.connect[alias]
         worker = procedure.systems.connect_worker(connection)
         version = worker.worker().version
+        # A worker of production's group may have another address, as a second worker or a load balancer has.
+        foreign = [name for name in worker.connectors() if not name.startswith(f"{DRILL}.")]
         if procedure.systems.connections.login(connection)[0] in production:
             seen = f"{connection} has the address of a worker of production's flows"
+        elif foreign:
+            seen = f"{connection} runs connectors that no drill has made: {first_few(foreign, 5)}"
         elif (kafka_version(version) or (0,)) < _FIRST_VERSION:
             seen = f"{connection} runs Connect {version}; a drill needs 4.0 or later"
         else:

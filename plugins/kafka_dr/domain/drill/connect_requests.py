@@ -29,6 +29,7 @@ _REQUIRED: Mapping[str, Mapping[str, str]] = {
 }
 
 
+_ALIASES = ("source.cluster.alias", "target.cluster.alias")
 #: Settings by which a connector could write to topics of other names.
 _LEADS_ELSEWHERE = ("transforms", "predicates", "offsets.storage.topic")
 
@@ -70,9 +71,9 @@ def _require_config(scope: DrillScope, name: str, config: Mapping[str, str], cal
     wrong = [f"{key}={config.get(key)}" for key, value in required.items() if config.get(key) != value]
     defaults = {"name": name, "replication.policy.internal.topic.separator.enabled": "true", **_FILTERS}
     wrong += [f"{key}={config[key]}" for key, value in defaults.items() if config.get(key, value) != value]
-    wrong += [
-        f"{key}={config[key]}" for key in ("transforms", "predicates", "offsets.storage.topic") if config.get(key)
-    ]
+    wrong += [f"{key}={config[key]}" for key in _LEADS_ELSEWHERE if config.get(key)]
+    # A second alias of a cluster multiplies heartbeats, and names topics that are not the drill's.
+    wrong += [f"{key}={config.get(key)}" for key in _ALIASES if _checkpoints_of(config.get(key)) not in scope.topics]
     patterns = {"topics": scope.topics} if kind.endswith("SourceConnector") else {"groups": scope.groups}
     wrong += [
         f"{key}={pattern}"
@@ -82,3 +83,8 @@ def _require_config(scope: DrillScope, name: str, config: Mapping[str, str], cal
     ]
     if wrong:
         scope.refuse(f"connector {name!r} with {', '.join(wrong)}", call)
+
+
+def _checkpoints_of(alias: str | None) -> str:
+    """Return the topic of checkpoints of a drill's flow from a cluster: a scope has those of both its clusters."""
+    return f"{alias}{SEPARATOR}checkpoints{SEPARATOR}internal"

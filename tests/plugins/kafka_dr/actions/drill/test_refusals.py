@@ -86,6 +86,19 @@ def test_productions_worker_is_refused(bench: Bench, alias: str, worker: str) ->
 
 
 @pytest.mark.parametrize("alias", ["primary", "standby"])
+@pytest.mark.parametrize("foreign", ["primary-to-standby-source", MARKER_CONNECTOR, "switchback-drills", "sink"])
+def test_a_worker_with_connectors_of_others_is_refused(bench: Bench, alias: str, foreign: str) -> None:
+    """A second worker of production's group has another address, and the same connectors."""
+    own = "switchback-drill.0123456789.primary-standby.source"
+    bench.workers[f"drill_{alias}"].states = {own: "RUNNING"}
+    refuse_unfit_workers(bench.procedure(), SETTINGS)
+    bench.workers[f"drill_{alias}"].states = {own: "RUNNING", foreign: "RUNNING"}
+    with pytest.raises(NotReady, match="a Connect worker group of its own beside each cluster") as caught:
+        refuse_unfit_workers(bench.procedure(), SETTINGS)
+    assert caught.value.seen == f"connect_drill_{alias} runs connectors that no drill has made: {foreign}"
+
+
+@pytest.mark.parametrize("alias", ["primary", "standby"])
 @pytest.mark.parametrize("version", ["3.9.2", "2.8.2", "unknown", ""])
 def test_an_old_worker_is_refused(bench: Bench, alias: str, version: str) -> None:
     """Before 4.0 every source connector mirrors heartbeats; a version that cannot be read counts as old."""

@@ -103,6 +103,9 @@ def test_another_connector_is_never_changed(method: str, path: str, body: Any) -
         {"connector.class": f"{MIRROR}MirrorHeartbeatConnector"},
         {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector"},
         {"connector.class": "MirrorSourceConnector"},
+        {"source.cluster.alias": "dr-primary"},
+        {"target.cluster.alias": "third"},
+        {"source.cluster.alias": ""},
     ],
 )
 def test_a_connector_of_the_drill_copies_only_the_drills_topics(changed: dict[str, str]) -> None:
@@ -130,6 +133,7 @@ def test_settings_whose_defaults_are_wide_must_be_there() -> None:
         {"groups": "app"},
         {"groups": ORDERS.replace(".", r"\.")},
         {"sync.group.offsets.enabled": "true"},
+        {"source.cluster.alias": "dr-primary"},
     ],
 )
 def test_a_checkpoint_connector_writes_no_groups_of_others(changed: dict[str, str]) -> None:

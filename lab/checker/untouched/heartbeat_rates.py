@@ -1,0 +1,68 @@
+"""How many heartbeats a second MirrorMaker 2 of production wrote before, during and after a drill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, TopicPartition
+
+from lab.checker.findings import Finding
+from lab.checker.readers import NothingRead, Place
+
+#: How much more or less the rate may be: on a busy machine a task writes later.
+TOLERANCE = 0.25
+_READ_SECONDS = 60.0
+
+
+class Periods(NamedTuple):
+    """Begin and end, in seconds since the epoch, of the times before, during and after a drill."""
+
+    before: tuple[float, float]
+    during: tuple[float, float]
+    after: tuple[float, float]
+
+
+def read_times(properties: Mapping[str, str], ends: Mapping[Place, int]) -> dict[str, list[float]]:
+    """Return the times of all records below these log ends, in seconds since the epoch, by topic."""
+    settings = {"group.id": "lab-check", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**properties, **settings, "log_level": 3})
+    times: dict[str, list[float]] = {topic: [] for topic, _ in ends}
+    left = sum(ends.values())
+    consumer.assign([TopicPartition(topic, partition, 0) for (topic, partition), end in ends.items() if end])
+    try:
+        while left:
+            messages = consumer.consume(10_000, _READ_SECONDS)
+            if not messages:
+                raise NothingRead(f"{left} heartbeats could not be read")
+            for message in messages:
+                if message.error() is None and message.offset() < ends[message.topic(), message.partition()]:
+                    times[message.topic()].append(message.timestamp()[1] / 1000)
+                    left -= 1
+    finally:
+        consumer.close()
+    return times
+
+
+def rates_of(times: Sequence[float], periods: Periods) -> dict[str, float]:
+    """Return the records a second in each period."""
+    return {
+        name: sum(begin <= at < end for at in times) / (end - begin) for name, (begin, end) in periods._asdict().items()
+    }
+
+
+def rate_findings(rates: Mapping[str, Mapping[str, float]]) -> list[Finding]:
+    """Return a finding for each topic of heartbeats whose rate changed while a drill ran or after it."""
+    findings = []
+    for topic, by_period in rates.items():
+        usual = by_period["before"]
+        if not usual:
+            findings.append(Finding("untouched", f"{topic} had no heartbeats before the drill: nothing is compared"))
+            continue
+        for period in ("during", "after"):
+            if abs(by_period[period] / usual - 1) > TOLERANCE:
+                findings.append(
+                    Finding("untouched", f"{topic}: {by_period[period]:.2f} records a second {period} the drill,"
+                            f" {usual:.2f} before")  # fmt: skip
+                )
+    return findings
