@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.kafka_model.acl import Authorizer
@@ -19,10 +21,11 @@ def read_production(procedure: Run) -> State:
     """
     systems, state = procedure.systems, State()
     for cluster, acls in ((systems.source, systems.source_acls), (systems.target, systems.target_acls)):
-        names = [name for name in cluster.topics() if DRILL not in name]
-        settings = cluster.configs(names)
+        topics = {name: info for name, info in cluster.topics().items() if DRILL not in name}
+        settings = cluster.configs(topics)
         state[f"topics of {cluster.alias}"] = {
-            name: digest_of_text(json.dumps(dict(settings.get(name, {})), sort_keys=True)) for name in names
+            name: f"id {info.topic_id}, {len(info.partitions)} partitions, settings {_digest_of(settings.get(name, {}))}"
+            for name, info in topics.items()
         }
         if acls.authorizer() is Authorizer.BY_ACL:
             state[f"ACL entries of {cluster.alias}"] = {
@@ -31,12 +34,16 @@ def read_production(procedure: Run) -> State:
     for worker in production_workers(procedure):
         connectors = systems.drill_connectors(worker).read_all()
         state[f"connectors in {worker}"] = {
-            name: digest_of_text(json.dumps(dict(found.config), sort_keys=True)) for name, found in connectors.items()
+            name: _digest_of(found.config) for name, found in connectors.items()
         }
         state[f"tasks in {worker}"] = {
             name: text for found in connectors.values() for name, text in found.tasks.items()
         }
     return state
+
+
+def _digest_of(settings: Mapping[str, Any]) -> str:
+    return digest_of_text(json.dumps(dict(settings), sort_keys=True))
 
 
 def production_workers(procedure: Run) -> list[str]:
