@@ -60,7 +60,7 @@ def read_rebalances(folder: Path, workers: Iterable[str], since: datetime) -> li
     Args:
         folder: folder of the workers' logs.
         workers: names of their processes.
-        since: local time.
+        since: with a time zone; logs have local times.
     """
     lines = [
         f"{worker}: {line}"
@@ -75,7 +75,7 @@ def read_rebalances(folder: Path, workers: Iterable[str], since: datetime) -> li
 
 
 def _time_of(line: str) -> datetime:
-    return datetime.fromisoformat(line.split(": ", 1)[1].split(" ", 1)[0].replace(",", "."))
+    return datetime.fromisoformat(line.split(": ", 1)[1].split(" ", 1)[0].replace(",", ".")).astimezone()
 
 
 def history_findings(changes: Sequence[str], rebalances: Sequence[str]) -> list[Finding]:

@@ -42,7 +42,7 @@ def read_denials(folder: Path, names: Iterable[str]) -> tuple[list[Denial], list
     denials, empty = [], []
     for name in names:
         # The newest file has no number; the rolled ones count upwards from the last.
-        files = sorted(folder.glob(f"{name}.log.*"), reverse=True) + [folder / f"{name}.log"]
+        files = [*sorted(folder.glob(f"{name}.log.*"), reverse=True), folder / f"{name}.log"]
         lines = [line for path in files for line in path.read_text(errors="replace").splitlines()]
         denials += list(_denials_of(name, lines))
         if not any(_TIME.match(line) for line in lines):
@@ -55,7 +55,7 @@ def read_denials(folder: Path, names: Iterable[str]) -> tuple[list[Denial], list
 def _denials_of(name: str, lines: Iterable[str]) -> Iterator[Denial]:
     for line in lines:
         if found := _LINE.match(line):
-            at = datetime.fromisoformat(found["at"].replace(",", "."))
+            at = datetime.fromisoformat(found["at"].replace(",", ".")).astimezone()
             yield Denial(at, name, found["principal"], found["operation"], found["resource"], found["request"])
 
 
@@ -67,13 +67,10 @@ def denial_findings(denials: Sequence[Denial], drill_principal: str, clusters: I
         clusters: aliases on which the drill's fence must have denied its producer: without it the logs prove nothing.
     """
     foreign = [one for one in denials if one.principal != drill_principal or DRILL not in one.resource]
-    findings = [Finding("untouched", f"a request of production was denied: {one}") for one in foreign]
-    for alias in clusters:
-        if not any(_is_fenced_write(one, drill_principal, alias) for one in denials):
-            findings.append(
-                Finding("untouched", f"no broker of {alias} has logged a write of the drill that its fence denied")
-            )
-    return findings
+    silent = [alias for alias in clusters if not any(_is_fenced_write(one, drill_principal, alias) for one in denials)]
+    texts = [f"a request of production was denied: {one}" for one in foreign]
+    texts += [f"no broker of {alias} has logged a write of the drill that its fence denied" for alias in silent]
+    return [Finding("untouched", text) for text in texts]
 
 
 def _is_fenced_write(denial: Denial, principal: str, alias: str) -> bool:

@@ -53,16 +53,15 @@ def rates_of(times: Sequence[float], periods: Periods) -> dict[str, float]:
 
 def rate_findings(rates: Mapping[str, Mapping[str, float]]) -> list[Finding]:
     """Return a finding for each topic of heartbeats whose rate changed while a drill ran or after it."""
-    findings = []
+    texts = []
     for topic, by_period in rates.items():
         usual = by_period["before"]
         if not usual:
-            findings.append(Finding("untouched", f"{topic} had no heartbeats before the drill: nothing is compared"))
+            texts.append(f"{topic} had no heartbeats before the drill: nothing is compared")
             continue
-        for period in ("during", "after"):
-            if abs(by_period[period] / usual - 1) > TOLERANCE:
-                findings.append(
-                    Finding("untouched", f"{topic}: {by_period[period]:.2f} records a second {period} the drill,"
-                            f" {usual:.2f} before")  # fmt: skip
-                )
-    return findings
+        texts += [
+            f"{topic}: {by_period[period]:.2f} records a second {period} the drill, {usual:.2f} before"
+            for period in ("during", "after")
+            if abs(by_period[period] / usual - 1) > TOLERANCE
+        ]
+    return [Finding("untouched", text) for text in texts]

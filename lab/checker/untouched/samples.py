@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -124,7 +125,7 @@ def grown(samples: Sequence[Sample]) -> int:
 
 
 def _changed_tasks(samples: Sequence[Sample]) -> Iterator[Finding]:
-    for earlier, later in zip(samples, samples[1:], strict=False):
+    for earlier, later in itertools.pairwise(samples):
         for name in sorted({*earlier.tasks, *later.tasks}):
             then, now = earlier.tasks.get(name, "absent"), later.tasks.get(name, "absent")
             if then != now:

@@ -151,12 +151,12 @@ def task_states(name: str, connector: Mapping[str, Any]) -> dict[str, str]:
 
 def state_findings(before: State, after: State) -> list[Finding]:
     """Return a finding for each thing that is no more, is new, or differs; the topic of the anchors may be new."""
-    findings = []
+    texts = []
     for kind in sorted({*before, *after}):
         then, now = before.get(kind, {}), after.get(kind, {})
-        for name in sorted({*then, *now}):
-            if then.get(name) != now.get(name) and not (name == ANCHORS and name not in then):
-                findings.append(
-                    Finding("untouched", f"{kind}: {name} was {then.get(name, 'absent')}, is {now.get(name, 'absent')}")
-                )
-    return findings
+        texts += [
+            f"{kind}: {name} was {then.get(name, 'absent')}, is {now.get(name, 'absent')}"
+            for name in sorted({*then, *now})
+            if then.get(name) != now.get(name) and not (name == ANCHORS and name not in then)
+        ]
+    return [Finding("untouched", text) for text in texts]

@@ -1,14 +1,15 @@
-"""Production at work while a drill runs beside it, and the checker's judgement of whether anything of it was touched."""
+"""Production at work while a drill runs beside it, and the checker's judgement whether it was touched."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from confluent_kafka.admin import (
@@ -55,6 +56,7 @@ READY_SECONDS = 300.0
 #: Longer than MirrorMaker 2 takes to notice a topic or a group.
 QUIET_SECONDS = 20.0
 DRILL_SECONDS = 3_000.0
+Answer = TypeVar("Answer")
 
 
 class DrillBesideProduction:
@@ -120,8 +122,12 @@ class DrillBesideProduction:
 
     def _await_markers(self) -> None:
         """Wait for what the watcher makes when it begins, as it would have long before a drill."""
+        if not self.lab.load().airflow:
+            return
         for reader in (SiteReader(alias, self.status) for alias in ALIASES):
-            wait_until(lambda reader=reader: _has_marker(reader.read()), "the watcher's markers", READY_SECONDS, pause=2)
+            wait_until(
+                lambda reader=reader: _has_marker(reader.read()), "the watcher's markers", READY_SECONDS, pause=2
+            )
 
     def _await_quiet_workers(self) -> None:
         """Wait until MirrorMaker 2 has taken up the new topics and groups, for which it restarts tasks."""
@@ -147,9 +153,9 @@ class DrillBesideProduction:
         prefixes = {PREFIX, self.on_target(PREFIX)}
         rights = [(ResourceType.TOPIC, prefix, name) for prefix in prefixes for name in ("READ", "DESCRIBE", "WRITE")]
         rights += [(ResourceType.GROUP, "orders-", name) for name in ("READ", "DESCRIBE")]
-        create_bindings(self._admins[alias], [_entry(*one) for one in rights])
+        create_bindings(self._admins[alias], [entry_on(*one) for one in rights])
         if alias == TARGET:
-            fence = [_entry(ResourceType.TOPIC, one, "WRITE", AclPermissionType.DENY) for one in prefixes]
+            fence = [entry_on(ResourceType.TOPIC, one, "WRITE", AclPermissionType.DENY) for one in prefixes]
             create_bindings(self._admins[alias], fence)
 
     def _consume(self, ending: ExitStack, alias: str, principal: str, group: str, topics: list[str]) -> None:
@@ -180,15 +186,28 @@ class DrillBesideProduction:
     # -- the drill --------------------------------------------------------------------------------------------------
 
     def run_drill(self) -> dict[str, Any]:
-        """Run a canary drill beside production, judge production, and return the drill's evidence."""
+        """Run a canary drill in the lab's Airflow, judge production, and return the drill's evidence."""
+        answer = self.watch(self._run_dag)
+        evidence = self.evidence()
+        assert answer == 0, (evidence["outcome"], evidence["failing_step"], evidence["reason_for_outcome"])
+        return evidence
+
+    def evidence(self) -> dict[str, Any]:
+        """Return the evidence of the last drill."""
+        paths = sorted(self.lab.evidence.glob("failover_drill-*/evidence.json"), key=lambda path: path.stat().st_mtime)
+        evidence: dict[str, Any] = json.loads(paths[-1].read_text(encoding="utf-8"))
+        return evidence
+
+    def watch(self, act: Callable[[], Answer]) -> Answer:
+        """Look at production before, while and after something is done beside it; judge, and return the answer."""
         groups = {alias: [one.group for one, (at, _) in self.consumers.items() if at == alias] for alias in ALIASES}
-        before, sampler, since = self._state(), Sampler(self.status, groups), datetime.now()
+        before, sampler, since = self._state(), Sampler(self.status, groups), datetime.now(UTC)
         stored = self._stored_ends()
         times = [time.time()]
         with sampler.watching():
             time.sleep(AROUND_SECONDS)
             times.append(time.time())
-            answer = run_dag(self.lab, "failover_drill", CONF, approve_as="approver", timeout=DRILL_SECONDS)
+            answer = act()
             times.append(time.time())
             time.sleep(AROUND_SECONDS)
         times.append(time.time())
@@ -196,25 +215,27 @@ class DrillBesideProduction:
         self.verdict.add(state_findings(before, after), things_compared=sum(map(len, before.values())))
         self._judge_samples(sampler)
         self._judge_logs(since, stored)
-        self._judge_heartbeats(Periods(*zip(times, times[1:], strict=False)))
-        print(f"drill: {times[2] - times[1]:.0f} s, exit code {answer}", flush=True)
-        paths = sorted(self.lab.evidence.glob("failover_drill-*/evidence.json"), key=lambda path: path.stat().st_mtime)
-        evidence: dict[str, Any] = json.loads(paths[-1].read_text(encoding="utf-8"))
-        assert answer == 0, (evidence["outcome"], evidence["failing_step"], evidence["reason_for_outcome"])
-        return evidence
+        self._judge_heartbeats(Periods(*itertools.pairwise(times)))
+        print(f"seconds of the drill: {times[2] - times[1]:.0f}", flush=True)
+        return answer
+
+    def _run_dag(self) -> int:
+        return run_dag(self.lab, "failover_drill", CONF, approve_as="approver", timeout=DRILL_SECONDS)
 
     def _state(self) -> State:
         return {kind: found for alias in ALIASES for kind, found in SiteReader(alias, self.status).read().items()} | {
-            f"quotas of {alias}": {kind: self._quotas(alias, kind) for kind in ("users", "clients")} for alias in ALIASES
+            f"quotas of {alias}": {kind: self._quotas(alias, kind) for kind in ("users", "clients")}
+            for alias in ALIASES
         }
 
     def _quotas(self, alias: str, kind: str) -> str:
         """Return all quotas of users or clients as Kafka's own tool lists them: the library cannot."""
         settings = self.lab.home / "arguments" / f"quotas-{alias}.properties"
-        login = scram_login("admin", self.lab.load().passwords["admin"])
-        security = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": login}
+        own = self._properties(alias, "admin")
+        login = scram_login("admin", own["sasl.password"])
+        security = {key: own[key] for key in ("security.protocol", "sasl.mechanism")} | {"sasl.jaas.config": login}
         write_private(settings, properties_text(security | trust_settings(self.lab)))
-        where = ["--bootstrap-server", self.lab.bootstrap_servers(alias), "--command-config", str(settings)]
+        where = ["--bootstrap-server", own["bootstrap.servers"], "--command-config", str(settings)]
         what = ["--describe", "--entity-type", kind]
         command = java_command(self.lab, "quotas", "128m", "kafka.admin.ConfigCommand", *where, *what)
         return run_to_end("quotas", command)
@@ -223,7 +244,7 @@ class DrillBesideProduction:
 
     def _judge_samples(self, sampler: Sampler) -> None:
         samples = sampler.samples
-        gaps = [later.at - earlier.at for earlier, later in zip(samples, samples[1:], strict=False)]
+        gaps = [later.at - earlier.at for earlier, later in itertools.pairwise(samples)]
         print(f"{len(samples)} samples, longest gap {max(gaps):.1f} s, {len(sampler.failed)} looks failed:"
               f" {sampler.failed[:3]}; {grown(samples)} of {len(samples[-1].offsets)} offsets of connectors grew,"
               f" {len(samples[-1].positions)} positions", flush=True)  # fmt: skip
@@ -241,7 +262,9 @@ class DrillBesideProduction:
             changes += read_changes(self._properties(alias, "admin"), begins, ends)
             rebalances += read_rebalances(self.lab.logs, process_names(self.lab, f"connect-{alias}"), since)
         self.verdict.add(history_findings(changes, rebalances))
-        print(f"denied requests: {len(denials)}; changes in Connect: {changes}; rebalances: {len(rebalances)}", flush=True)
+        print(
+            f"denied requests: {len(denials)}; changes in Connect: {changes}; rebalances: {len(rebalances)}", flush=True
+        )
 
     def _judge_heartbeats(self, periods: Periods) -> None:
         rates: dict[str, dict[str, float]] = {}
@@ -280,8 +303,9 @@ def _has_marker(state: State) -> bool:
     )
 
 
-def _entry(
+def entry_on(
     kind: ResourceType, name: str, operation: str, permission: AclPermissionType = AclPermissionType.ALLOW
 ) -> AclBinding:
+    """Return an ACL entry on a prefix, of the producer that has rights on a prefix alone."""
     principal = f"User:{PREFIXED}"
     return AclBinding(kind, name, ResourcePatternType.PREFIXED, principal, "*", AclOperation[operation], permission)

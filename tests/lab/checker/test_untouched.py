@@ -250,7 +250,10 @@ def test_a_new_generation_of_productions_workers_is_found(tmp_path: Path) -> Non
     line = "2026-11-27T11:5{}:00,000 INFO  DistributedHerder [Worker c] Joined group at generation {} with\n"
     (tmp_path / "connect-standby.log").write_text(line.format(1, 4))
     (tmp_path / "connect-standby-2.log").write_text("2026-11-27T11:50:00,000 INFO  Herder started\n")
-    since, workers = datetime(2026, 11, 27, 11, 55), ("connect-standby", "connect-standby-2")
+    since, workers = (
+        datetime.fromisoformat("2026-11-27T11:55:00").astimezone(),
+        ("connect-standby", "connect-standby-2"),
+    )
     assert read_rebalances(tmp_path, workers, since) == [] == history_findings([], [])
     (tmp_path / "connect-standby.log").write_text(line.format(1, 4) + line.format(7, 5))
     found = read_rebalances(tmp_path, workers, since)

@@ -24,7 +24,7 @@ def read_production(procedure: Run) -> State:
         topics = {name: info for name, info in cluster.topics().items() if DRILL not in name}
         settings = cluster.configs(topics)
         state[f"topics of {cluster.alias}"] = {
-            name: f"id {info.topic_id}, {len(info.partitions)} partitions, settings {_digest_of(settings.get(name, {}))}"
+            name: f"id {info.topic_id}, {len(info.partitions)} partitions, {_digest_of(settings.get(name, {}))}"
             for name, info in topics.items()
         }
         if acls.authorizer() is Authorizer.BY_ACL:
@@ -33,9 +33,7 @@ def read_production(procedure: Run) -> State:
             }
     for worker in production_workers(procedure):
         connectors = systems.drill_connectors(worker).read_all()
-        state[f"connectors in {worker}"] = {
-            name: _digest_of(found.config) for name, found in connectors.items()
-        }
+        state[f"connectors in {worker}"] = {name: _digest_of(found.config) for name, found in connectors.items()}
         state[f"tasks in {worker}"] = {
             name: text for found in connectors.values() for name, text in found.tasks.items()
         }

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.drill.names import DrillNames
 from kafka_dr.domain.drill.scope import DrillScope
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.errors import BadInput, OutsideDrill
 
@@ -126,3 +127,26 @@ def test_a_routing_record_lies_in_the_folder() -> None:
             made.require_routing_file(path, folder)
     with pytest.raises(OutsideDrill):
         scope().require_routing_file("/routing.json", "")
+
+
+@pytest.mark.parametrize(
+    ("principal", "kind", "name", "pattern", "shown"),
+    [
+        ("User:producer", "topic", "*", "literal", False),
+        ("User:orders-app", "topic", "orders.", "prefixed", False),
+        ("User:*", "topic", "*", "literal", False),
+        ("User:producer", "topic", "switchback-drill.", "prefixed", False),
+        ("User:producer", "cluster", "kafka-cluster", "literal", False),
+        ("User:switchback-drill", "topic", "switchback-drill.", "prefixed", True),
+        ("User:mm2", "topic", "*", "literal", True),
+        ("User:producer", "topic", ORDERS, "literal", True),
+        ("User:producer", "group", READERS, "literal", True),
+        ("User:producer", "group", ORDERS, "literal", False),
+    ],
+)
+def test_a_drill_sees_no_right_of_productions_clients(
+    principal: str, kind: str, name: str, pattern: str, shown: bool
+) -> None:
+    """What it does not see it neither fences nor opens: not even a standing fence whose pattern covers its topics."""
+    made = replace(scope(), principals=frozenset({"User:switchback-drill", "User:mm2"}))
+    assert made.shows_entry(AclEntry(kind, name, pattern, principal, "*", "write", "deny")) is shown
