@@ -139,12 +139,12 @@ class DrillToClean(Intent, steps=(Step.CLEAN_DRILL,)):
 
 
 class DrillCleaned(StepOutcome, steps=(Step.CLEAN_DRILL,)):
-    """Everything that the drill has made was removed and read back, and production was compared with before.
+    """A clean-up has ended: what the drill had made was removed and read back, and production compared with before.
 
     Attributes:
-        cleaned: whether there was anything to remove.
+        cleaned: whether nothing that the drill had made is left; True, too, if the drill had made nothing.
         left: what could not be removed, each with the reason.
-        untouched: what was compared of production, and the differences.
+        untouched: what was compared of production, and the differences; None if the drill had made nothing.
         drill_id: in an entry of schedule_drills, the drill; None in the drill's own.
     """
 

@@ -27,5 +27,5 @@ class CleanDrill(AfterPasses, ProcedureStep):
         DrillLedger(installation_of(procedure).folder).ask_to_stop()
         procedure.refuse_if_preempted()
         if procedure.progress.done(DrillToPrepare) is None:
-            return DrillCleaned(cleaned=False)
+            return DrillCleaned(cleaned=True)
         return remove_drill(procedure, self.task_id)
