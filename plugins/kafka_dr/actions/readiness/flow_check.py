@@ -150,6 +150,7 @@ class FlowCheck:
             last_run=last_run_of(self._procedure),
             drill=newest_drill(self._procedure),
             drill_days=self._procedure.flow.objectives.drill_days,
+            retest_days=self._procedure.flow.objectives.retest_days,
             movements=self._movements,
             awaited=self._awaited,
         )

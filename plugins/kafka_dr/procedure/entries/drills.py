@@ -34,6 +34,18 @@ class DrillJudged(Note, steps=(Step.CLOSE_PROCEDURE,)):
     findings_open: Sequence[str] = ()
 
 
+class DrillGivenUp(Note, steps=(Step.CLOSE_PROCEDURE,)):
+    """schedule_drills closes a drill whose run has written nothing for longer than a drill ever waits.
+
+    Attributes:
+        silent_step: the step that wrote the drill's newest entry.
+        silent_since: when, ISO 8601 UTC.
+    """
+
+    silent_step: str
+    silent_since: str
+
+
 class DrillObserved(Note, steps=(Step.CHECK_READINESS,)):
     """What was in place when a drill began.
 

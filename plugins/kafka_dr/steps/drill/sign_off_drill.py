@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param
@@ -10,6 +9,7 @@ from airflow.sdk import Param
 from kafka_dr.actions.drill.judgement import drill_figures, drill_markdown, judge_drill
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.drill.sign_off import TEXTS
+from kafka_dr.domain.drill.waits import SIGN_OFF_WAIT
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import DrillSignedOff, QuestionAsked
@@ -18,8 +18,6 @@ from kafka_dr.steps.drill.after_passes import AfterPasses
 from kafka_dr.steps.gate import ProcedureGate
 from kafka_dr.vocabulary import APPROVE
 
-#: How long the gate stays open: owners of findings are rarely all there on the day of a drill.
-_OPEN_FOR = timedelta(days=7)
 _ASKED = {
     "scenario": "What the drill stands for, with the reference to the risk or business impact analysis.",
     "third_parties": "Who outside of the company took part, such as a cloud provider.",
@@ -56,11 +54,11 @@ class SignOffDrill(AfterPasses, ProcedureGate):
             digest = digest_of(section)
             subject = f"Sign off the {section['kind']} drill, so far {section['verdict']}?"
             self.subject, self.body = f"{subject} {digest}", drill_markdown(section)
-            self.response_timeout = _OPEN_FOR
+            self.response_timeout = SIGN_OFF_WAIT
             asked = QuestionAsked(
                 asks=subject,
                 digest=digest,
-                wait_seconds=_OPEN_FOR.total_seconds(),
+                wait_seconds=SIGN_OFF_WAIT.total_seconds(),
                 figures=drill_figures(section),
             )
             record_fact(procedure.authority, self.task_id, asked)
@@ -69,6 +67,8 @@ class SignOffDrill(AfterPasses, ProcedureGate):
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Record who signed and wrote what, as Airflow's API states it; without an answer, that nobody did."""
         with self.recorded(context) as procedure:
+            # A drill that was given up meanwhile is closed.
+            procedure.authority.hold()
             record_fact(procedure.authority, self.task_id, self._answer(procedure))
             return {"done": self.task_id}
 
