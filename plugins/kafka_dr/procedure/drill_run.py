@@ -123,8 +123,8 @@ def pass_of_drill(
         raise BadInput(
             f"{drill_id!a} is no drill that runs",
             why_over or "the journal has no entry of open_procedure",
-            "Leave the param drill out: failover_drill alone sets it, for the passes of a canary drill. What a drill has"
-            " made is removed by clean_drill or schedule_drills: to rehearse again, start a new failover_drill.",
+            "Leave the param drill out: failover_drill alone sets it, for the passes of a canary drill. What a drill"
+            " has made is removed by clean_drill or schedule_drills: to rehearse again, start a new failover_drill.",
         )
     private = PrivateInstallation(drill_id, topology, opened.source, opened.target)
     request = check(private.topology, identity.dag_id, params)

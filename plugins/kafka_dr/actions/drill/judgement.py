@@ -157,7 +157,7 @@ def _facts(procedure: Run, closed_at: str | None) -> DrillFacts:
         sign_offs=[
             SignOffAnswer(signed.signed_by, signed.signed_at or "", signed.texts)
             for signed in progress.facts(DrillSignedOff)
-            if signed.signed_by is not None and signed.accepted and not signed.by_starter
+            if signed.signed_by is not None and signed.accepted
         ],
         previous=previous.get("drill") if previous else None,
         previous_digest=previous.get("digest") if previous else None,

@@ -294,6 +294,18 @@ def is_at_rest(observation: Observation) -> bool:
     )
 
 
+def is_stopped(procedure: Run) -> bool:
+    """Whether a flow mirrors nothing on purpose, by what Connect states now: a flow at rest, or in maintenance.
+
+    Each of its source connectors is STOPPED or PAUSED; in dedicated mode: no process runs.
+
+    Raises:
+        SystemUnavailable: the state of a connector cannot be read.
+    """
+    flow, connect = procedure.flow, procedure.mirror_maker(procedure.flow)
+    return all(connect.status(name).state in ("STOPPED", "PAUSED") for name in flow.connectors.source)
+
+
 def newest_drill(procedure: Run) -> DrillJudged | None:
     """Return the newest drill of a run's flow that has ended; None without a drill."""
     request = procedure.request

@@ -173,12 +173,10 @@ class DrillSignedOff(StepOutcome, steps=(Step.SIGN_OFF_DRILL,)):
         signed_by: who answered; None if nobody did.
         signed_at: when, ISO 8601 UTC.
         accepted: whether the person signed; False if the person rejected the drill, or nobody answered.
-        by_starter: whether the person who answered had started the drill.
         texts: what the person wrote: scenario, third_parties, observers, findings, conclusion.
     """
 
     signed_by: str | None
     signed_at: str | None
     accepted: bool
-    by_starter: bool = False
     texts: Mapping[str, str] = field(default_factory=dict)
