@@ -186,6 +186,13 @@ def test_an_old_document_proves_nothing_of_the_flow_today(bench: Bench) -> None:
     assert started() is None
 
 
+def test_a_flow_that_was_never_set_up_is_left_out(bench: Bench) -> None:
+    """Its connectors do not exist yet: an hour after the other, the task finds nothing to do."""
+    bench.workers["primary"].states.clear()
+    drilled(bench, FORTH)
+    assert started() is None
+
+
 def test_a_flow_that_shall_run_and_fails_is_drilled(bench: Bench) -> None:
     """The drill then fails, and says that no failover would work."""
     set_flow(bench, FORTH, "FAILED")
