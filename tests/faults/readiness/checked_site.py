@@ -48,16 +48,17 @@ _SHOWN = ("state", "reasons", "if_now", "lag", "ages", "took_seconds")
 class CheckedSite:
     """A lab with recorder and watcher, a busy topic, idle ones and a group; and what each check has said."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, limits: dict[str, float] = LIMITS, reconcile_seconds: float = 5.0) -> None:
         self.lab, self.policy = lab, lab.load().policy
         self.admins: dict[str, AdminClient] = {alias: admin_client(lab, alias) for alias in (SOURCE, TARGET)}
         self._producer = Producer({**lab.client_properties(SOURCE, "admin"), "linger.ms": 5})
-        by_broker = NewTopic(APPENDED, 1, 1, config={"message.timestamp.type": "LogAppendTime"})
-        self.create(NewTopic(BUSY, PARTITIONS, 1), NewTopic(IDLE, 1, 1), by_broker)
+        # Of each topic the broker decides on replicas: one in profile small, three in production.
+        by_broker = NewTopic(APPENDED, 1, config={"message.timestamp.type": "LogAppendTime"})
+        self.create(NewTopic(BUSY, PARTITIONS), NewTopic(IDLE, 1), by_broker)
         # A marker that nobody has disturbed for two of these periods shows that nobody puts anything back.
-        self._write_topology({**self._topology(), "reconcile_seconds": 5.0})
+        self._write_topology({**self._topology(), "reconcile_seconds": reconcile_seconds})
         with self._flow_edited() as flow:
-            flow["readiness"] = dict(LIMITS)
+            flow["readiness"] = dict(limits)
         for dag_id in (always_on.RECORDER, always_on.WATCHER):
             always_on.start(lab, dag_id)
         self.server = CheckServer(lab)
@@ -70,6 +71,7 @@ class CheckedSite:
         """Check until the flow is healthy, then note that a drill has passed."""
         for topic in (IDLE, APPENDED, BUSY):
             self.write(topic, 5)
+        until(lambda: self.has_copies(IDLE, APPENDED, BUSY), "the topics to be on the target", MENDED_SECONDS)
         self.commit(GROUP, BUSY, 1)
         healthy = self.mended("topics_match", "recorder_silent", "watcher_silent", "figure_unknown", "record_age")
         assert found(healthy) <= {"drill_missing"}, healthy["reasons"]
@@ -94,6 +96,10 @@ class CheckedSite:
                 topic, f"{topic} {time.time_ns()} {number}", partition=number % PARTITIONS * (topic == BUSY)
             )
         assert self._producer.flush(_SECONDS) == 0
+
+    def has_copies(self, *topics: str) -> bool:
+        """Whether the target has these source topics."""
+        return {*map(self.remote, topics)} <= self.admins[TARGET].list_topics(timeout=_SECONDS).topics.keys()
 
     def commit(self, group: str, topic: str, position: int) -> None:
         """Commit a position of a group on the first partition of a source topic."""
