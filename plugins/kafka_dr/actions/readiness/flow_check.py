@@ -89,7 +89,7 @@ class FlowCheck:
         """Prepare the check; `before`: the document of the check before, None if there is none."""
         self._procedure = procedure
         self._limits = procedure.flow.readiness
-        self._now = procedure.journal.now()
+        self._now = self._began = procedure.journal.now()
         self._findings: list[ReadinessFinding] = []
         self._figures: list[Figure] = []
         self._ages: dict[str, float | None] = {}
@@ -101,6 +101,10 @@ class FlowCheck:
     @property
     def _seconds_now(self) -> float:
         return self._now.timestamp()
+
+    def _add_figure(self, name: str, value: float | None, why: str) -> None:
+        """Keep a figure for the verdict: it was true when the check began, or later."""
+        self._figures.append(Figure(name, value, self._began.timestamp(), why))
 
     def run(self) -> Checked:
         """Return what the check found."""
@@ -136,12 +140,12 @@ class FlowCheck:
         return Outlook(unknown=dict.fromkeys(("certain", "possible", "rereads", "seconds"), why))
 
     def _checked(self, lag: FlowLag | None, outlook: Outlook) -> Checked:
-        request = self._procedure.request
-        figures = unknown_figures(self._figures, self._seconds_now, _OLDEST_SECONDS)
+        request, ended_at = self._procedure.request, self._procedure.journal.now()
+        figures = unknown_figures(self._figures, ended_at.timestamp(), _OLDEST_SECONDS)
         return Checked(
             source=request.source,
             target=request.target,
-            at=self._procedure.journal.now(),
+            at=ended_at,
             findings=[*self._findings, *figures],
             outlook=outlook,
             lag=None if lag is None else lag.as_dict(),
@@ -199,7 +203,7 @@ class FlowCheck:
         self._findings += heartbeat_findings(self._ages["heartbeat"], self._limits.replication_latency_seconds)
         if flow.connectors.heartbeat is not None:
             why = "the target has no mirrored heartbeat of this flow"
-            self._figures.append(Figure("heartbeat", self._ages["heartbeat"], self._seconds_now, why))
+            self._add_figure("heartbeat", self._ages["heartbeat"], why)
         if recorder is not None:
             self._findings += recorder_findings(self._ages["sample"], recorder.interval_seconds)
         else:
@@ -222,12 +226,9 @@ class FlowCheck:
                 self._findings.append(ReadinessFinding(name, Gravity.FAILED, "", str(error)))
 
     def _judge_lag(self, lag: FlowLag | None) -> None:
-        at = None if lag is None else self._seconds_now
-        why = "the logs of both clusters could not be compared"
-        self._figures.append(Figure("lag", None if lag is None else lag.records, at, why))
+        self._add_figure("lag", None if lag is None else lag.records, "the logs of both clusters could not be compared")
         if lag is not None:
-            why = "no record of a lagging partition could be read"
-            self._figures.append(Figure("record_age", lag.seconds, at, why))
+            self._add_figure("record_age", lag.seconds, "no record of a lagging partition could be read")
             most = self._limits
             self._findings += lag_findings(lag, most.record_age_seconds, most.lag_records, most.lag_bytes)
 
