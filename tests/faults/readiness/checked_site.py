@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import yaml
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -23,10 +25,12 @@ from confluent_kafka.admin import (
 )
 
 from lab.environment.airflow_settings import airflow_connections
+from lab.environment.bring_up import up
 from lab.environment.brokers import admin_client
 from lab.environment.connect import call_worker, connector_name
 from lab.environment.processes import list_processes
 from lab.environment.state import Lab, write_private
+from lab.environment.take_down import down
 from tests.faults.readiness.one_check import SOURCE, TARGET, CheckServer
 from tests.faults.support import always_on
 from tests.faults.support.scene import until
@@ -43,6 +47,23 @@ LIMITS = {"record_age_seconds": 20.0, "replication_latency_seconds": 20.0, "chec
 MENDED_SECONDS = 90.0
 _SECONDS = 30.0
 _SHOWN = ("state", "reasons", "if_now", "lag", "ages", "took_seconds")
+
+
+@contextmanager
+def checked_site(folders: pytest.TempPathFactory, policy: str = NAMING, **choices: Any) -> Iterator[CheckedSite]:
+    """A site inside this context; `choices` as of `up`, and those of `CheckedSite`."""
+    own = {name: choices.pop(name) for name in ("limits", "reconcile_seconds") if name in choices}
+    state = folders.mktemp("lab")
+    try:
+        up(state, airflow=False, policy=policy, **choices)
+        site = CheckedSite(Lab(state), **own)
+        try:
+            yield site
+        finally:
+            site.close()
+    finally:
+        down(state)
+        shutil.rmtree(state, ignore_errors=True)
 
 
 class CheckedSite:

@@ -38,14 +38,13 @@ from cryptography.x509.oid import NameOID
 from kafka_dr.domain.readiness.owners import MARKER_ENTRY
 
 from lab.environment.connect import call_worker, connector_config, connector_name
-from lab.environment.state import Lab
 from tests.faults.readiness.checked_site import (
     BUSY,
     GROUP,
     IDLE,
-    NAMING,
     CheckedSite,
     changed_items,
+    checked_site,
     found,
     remove_entries,
 )
@@ -60,12 +59,11 @@ Fault = AbstractContextManager[object]
 
 
 @pytest.fixture(scope="module")
-def site(fresh_lab: Callable[..., Path]) -> Iterator[CheckedSite]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedSite]:
     """A flow that is VERIFIED."""
-    made = CheckedSite(Lab(fresh_lab(NAMING, airflow=False)))
-    made.make_verified()
-    yield made
-    made.close()
+    with checked_site(tmp_path_factory) as made:
+        made.make_verified()
+        yield made
 
 
 # -- settings of connectors ---------------------------------------------------------------------------------------

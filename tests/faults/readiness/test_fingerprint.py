@@ -18,7 +18,7 @@ from confluent_kafka.admin import NewTopic
 from lab.environment.brokers import start_broker
 from lab.environment.connect import connector_name, start_worker
 from lab.environment.state import Lab
-from tests.faults.readiness.checked_site import BUSY, NAMING, CheckedSite, changed_items, found
+from tests.faults.readiness.checked_site import BUSY, CheckedSite, changed_items, checked_site, found
 from tests.faults.readiness.one_check import SOURCE, TARGET, document_of_flow, run_once
 from tests.faults.readiness.test_findings import certificate, with_ca
 from tests.faults.support.scene import until
@@ -30,12 +30,11 @@ Fault = AbstractContextManager[object]
 
 
 @pytest.fixture(scope="module")
-def site(fresh_lab: Callable[..., Path]) -> Iterator[CheckedSite]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedSite]:
     """A flow that is VERIFIED, from the newest Kafka to an older one."""
-    made = CheckedSite(Lab(fresh_lab(NAMING, airflow=False, kafka={TARGET: OLD}, connect={TARGET: OLD})))
-    made.make_verified()
-    yield made
-    made.close()
+    with checked_site(tmp_path_factory, kafka={TARGET: OLD}, connect={TARGET: OLD}) as made:
+        made.make_verified()
+        yield made
 
 
 @contextmanager

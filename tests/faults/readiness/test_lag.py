@@ -11,10 +11,9 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -23,7 +22,7 @@ from confluent_kafka.admin import NewTopic
 
 from lab.environment.jvm import java_command, properties_text, run_to_end
 from lab.environment.state import Lab, write_private
-from tests.faults.readiness.checked_site import NAMING, CheckedSite, found
+from tests.faults.readiness.checked_site import CheckedSite, checked_site, found
 from tests.faults.readiness.one_check import SOURCE, TARGET
 from tests.faults.support.scene import until
 
@@ -147,16 +146,15 @@ class NumberedSite:
 
 
 @pytest.fixture(scope="module")
-def numbered(fresh_lab: Callable[..., Path]) -> Iterator[NumberedSite]:
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NumberedSite]:
     """A flow that is VERIFIED, with numbered records on both clusters."""
-    site = CheckedSite(Lab(fresh_lab(NAMING, airflow=False)))
-    made = NumberedSite(site)
-    made.write(300)
-    made.pay(3)
-    site.make_verified()
-    made.settle()
-    yield made
-    site.close()
+    with checked_site(tmp_path_factory) as site:
+        made = NumberedSite(site)
+        made.write(300)
+        made.pay(3)
+        site.make_verified()
+        made.settle()
+        yield made
 
 
 @contextmanager

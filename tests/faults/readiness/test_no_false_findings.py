@@ -12,18 +12,18 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import NewTopic
 
 from lab.environment.production.nodes import start_nodes
 from lab.environment.production.profile import BROKERS, member_name
-from lab.environment.state import ALIASES, Lab
-from tests.faults.readiness.checked_site import BUSY, PARTITIONS, CheckedSite, found
+from lab.environment.state import ALIASES
+from tests.faults.readiness.checked_site import BUSY, PARTITIONS, CheckedSite, checked_site, found
 from tests.faults.readiness.one_check import SOURCE
 from tests.faults.support.scene import until
 
@@ -139,13 +139,10 @@ class WorkingDay:
             print(f"{time.strftime('%T')} {name} restarted", flush=True)
 
 
-def test_a_working_day(fresh_lab: Callable[..., Path]) -> None:
+def test_a_working_day(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Checks every minute: each says VERIFIED, with warnings at most."""
-    lab = Lab(fresh_lab("default", airflow=False, profile="production"))
-    site = CheckedSite(lab, limits={}, reconcile_seconds=120.0)
     told: list[dict[str, Any]] = []
-    with ExitStack() as closing:
-        closing.callback(site.close)
+    with checked_site(tmp_path_factory, "default", profile="production", limits={}, reconcile_seconds=120.0) as site:
         site.make_verified()
         day = WorkingDay(site)
         with day.going_on(60 * MINUTES):

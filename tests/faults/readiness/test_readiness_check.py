@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from lab.environment.state import Lab
 from tests.faults.readiness.checked_site import (
     APPENDED,
     BUSY,
@@ -23,10 +21,10 @@ from tests.faults.readiness.checked_site import (
     IDLE,
     LIMITS,
     MENDED_SECONDS,
-    NAMING,
     PARTITIONS,
     CheckedSite,
     changed_items,
+    checked_site,
     found,
     signal_session,
 )
@@ -42,13 +40,12 @@ NEW = "born-late"
 
 
 @pytest.fixture(scope="module")
-def site(fresh_lab: Callable[..., Path]) -> Iterator[CheckedSite]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedSite]:
     """A flow that is VERIFIED."""
-    made = CheckedSite(Lab(fresh_lab(NAMING, airflow=False)))
-    with made.under_load():
-        made.make_verified()
-    yield made
-    made.close()
+    with checked_site(tmp_path_factory) as made:
+        with made.under_load():
+            made.make_verified()
+        yield made
 
 
 def test_nothing_is_found_under_load(site: CheckedSite) -> None:
