@@ -44,7 +44,7 @@ BUSY, IDLE, APPENDED, PARTITIONS = "busy", "idle", "appended", 3
 GROUP = "readers"
 #: Limits in seconds that let faults be found soon, and still leave room for this machine's pauses.
 LIMITS = {"record_age_seconds": 20.0, "replication_latency_seconds": 20.0, "checkpoint_latency_seconds": 20.0}
-MENDED_SECONDS = 90.0
+MENDED_SECONDS = 180.0
 _SECONDS = 30.0
 _SHOWN = ("state", "reasons", "if_now", "lag", "ages", "took_seconds")
 

@@ -31,7 +31,7 @@ MINUTES = float(os.environ.get("SWITCHBACK_QUIET_MINUTES", "4"))
 CHECK_SECONDS = 60.0
 #: Records a second; how often a topic and a group come, and how long each stays, in seconds.
 RATE, COMES_SECONDS, STAYS_SECONDS = 500, 15.0, 75.0
-_SECONDS = 60.0
+_SECONDS = 120.0
 
 
 class WorkingDay:

@@ -63,6 +63,9 @@ class Settings:
             future.set_result(answer)
         return {resource: future}
 
+    def poll(self, timeout: float) -> None:
+        """Serve no callback."""
+
 
 def settings_of(
     cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch, listed: list[list[int]], **answers: list
