@@ -83,6 +83,8 @@ class CheckedSite:
         for dag_id in (always_on.RECORDER, always_on.WATCHER):
             always_on.start(lab, dag_id)
         self.server = CheckServer(lab)
+        #: Ids of all findings that documents have called mended.
+        self.told_mended: set[str] = set()
 
     def close(self) -> None:
         """End the server of checks."""
@@ -155,6 +157,7 @@ class CheckedSite:
     def check(self) -> dict[str, Any]:
         """Check once, and print what was said."""
         document = self.server.check()
+        self.told_mended |= {finding["id"] for finding in document["mended"]}
         print(time.strftime("%T"), json.dumps({name: document[name] for name in _SHOWN}), flush=True)
         return document
 
@@ -169,7 +172,7 @@ class CheckedSite:
         return dict(until(lambda: self._without(ids), f"{ids} to be mended", MENDED_SECONDS, pause=0.5))
 
     def verified(self) -> dict[str, Any]:
-        """Check until nothing is found but warnings, and nothing of that is called mended any more."""
+        """Check until nothing is found but warnings."""
         document = until(self._healthy, "the flow to be VERIFIED", MENDED_SECONDS, pause=0.5)
         assert document["state"] == "VERIFIED", document["reasons"]
         return dict(document)

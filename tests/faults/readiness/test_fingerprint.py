@@ -121,7 +121,6 @@ CASES: dict[str, tuple[Callable[[CheckedSite], Fault], set[str]]] = {
 def test_what_voids_a_drill_is_named(site: CheckedSite, name: str) -> None:
     """By its item, with before and after; the drill counts again when all is as it was."""
     fault, items = CASES[name]
-    site.verified()
     with fault(site):
         document = until(lambda: settled(site), "only the drill to be found", 60.0)
         assert (document["state"], changed_items(document)) == ("NEEDS_VERIFICATION", items), document["reasons"]
