@@ -29,6 +29,7 @@ from kafka_dr.actions.readiness.signs import (
 )
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.concurrently import run_concurrently
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.drills import drill_findings
 from kafka_dr.domain.readiness.lag import FlowLag, missing_copies
@@ -254,16 +255,18 @@ class FlowCheck:
 
     def _judge_movements(self, observation: Observation, signs: Mapping[str, Future[Any]]) -> None:
         """Compare the sums of log ends and positions with those of the check before."""
-        sums = {
-            "source_ends": sum(observation.last.source_ends.values()),
-            "target_ends": sum(observation.last.target_ends.values()),
-            "positions": int(observation.positions["position"].sum()),
+        positions = observation.positions.groupby("group")["position"].sum()
+        read = {
+            "source_ends": _sums_by_topic(observation.last.source_ends),
+            "target_ends": _sums_by_topic(observation.last.target_ends),
+            "positions": {str(group): int(value) for group, value in positions.items()},
         }
-        before = {name: self._movements.get(name) for name in sums}
-        self._movements = {name: moved_on(before[name], value, self._seconds_now) for name, value in sums.items()}
+        before = {name: self._movements.get(name) for name in read}
+        self._movements = {name: moved_on(before[name], sums, self._seconds_now) for name, sums in read.items()}
         source, target = before["source_ends"], before["target_ends"]
         if source and target and self._seconds_now - source.at >= self._limits.record_age_seconds:
-            grown = ((source.sum, sums["source_ends"]), (target.sum, sums["target_ends"]))
+            now = {name: movement.sum for name, movement in self._movements.items()}
+            grown = ((source.sum, now["source_ends"]), (target.sum, now["target_ends"]))
             self._findings += growth_findings(*grown, self._limits.copied_share)
         for name, causes in (("checkpoint", ("source_ends", "positions")), ("offset_sync", ("source_ends",))):
             if signs[name].exception() is None:
@@ -280,6 +283,13 @@ class FlowCheck:
 
     def _answer(self, about: str, answer: Future[T] | None) -> T | None:
         return None if answer is None else self._try(about, answer.result)
+
+
+def _sums_by_topic(ends: Mapping[TopicPartition, int]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for tp, end in ends.items():
+        sums[tp.topic] = sums.get(tp.topic, 0) + end
+    return sums
 
 
 def is_at_rest(observation: Observation) -> bool:
