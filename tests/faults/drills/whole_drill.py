@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
@@ -24,10 +23,10 @@ PASSES = ("run_planned_failover", "run_failback", "run_unplanned_failover", "run
 _CLIENT_SECONDS = 60.0
 
 
-def make_drills_short(lab: Lab, **settings: Any) -> None:
-    """Shorten the deadlines of a lab's procedures, and change its settings of drills."""
+def make_drills_short(lab: Lab, deadlines: Mapping[str, float], **settings: Any) -> None:
+    """Change the deadlines of a lab's procedures, and its settings of drills."""
     topology = yaml.safe_load(lab.topology.read_text(encoding="utf-8"))
-    topology["deadlines"] = dict(DEADLINES)
+    topology["deadlines"] = dict(deadlines)
     topology["drill"] |= {"records": 600} | settings
     lab.topology.write_text(yaml.safe_dump(topology, sort_keys=False), encoding="utf-8")
 
@@ -39,11 +38,11 @@ class WholeDrills:
         before: called before a step of the drill or of one of its passes: (DAG id, step) -> function.
     """
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
-        self.lab, self.driver = lab, Stepping(lab, folder, before=self._before)
+    def __init__(self, lab: Lab, driver: Stepping) -> None:
+        self.lab, self.driver, driver.before = lab, driver, self._before
         self.before: dict[tuple[str, str], Callable[[], object]] = {}
         self._clients: subprocess.Popen[bytes] | None = None
-        self._log = folder / "clients.log"
+        self._log = driver.folder / "clients.log"
 
     def _before(self, run: Run, step: str) -> None:
         if (act := self.before.pop((run.dag_id, step), None)) is not None:
@@ -59,22 +58,23 @@ class WholeDrills:
         self.driver.texts["sign_off_drill"] = {"findings_owners": findings, "conclusion": "seen"}
         try:
             if self.driver.forward(run, until="prepare_drill"):
-                self._start_clients(run)
+                self.start_clients(run)
                 self.driver.forward(run, after="prepare_drill", until=PASSES[-1])
             for step in AT_THE_END:
                 self.driver.step(run, step)
         finally:
-            self._end_clients()
+            self.end_clients()
         return self.driver.evidence(run)
 
-    def _start_clients(self, run: Run) -> None:
+    def start_clients(self, run: Run) -> None:
+        """Start the drill's clients in a process of their own."""
         command = [sys.executable, "-m", "tests.faults.drills.clients"]
         environment = product_environment(self.lab) | self.driver.environment
         asked = json.dumps({"run_id": run.run_id, "params": run.params})
         with self._log.open("ab") as log:
             self._clients = subprocess.Popen([*command, asked], cwd=ROOT, env=environment, stdout=log, stderr=log)
 
-    def _end_clients(self) -> None:
+    def end_clients(self) -> None:
         """Wait until the clients have ended: the drill's clean-up asks them to."""
         if self._clients is not None:
             try:
