@@ -19,28 +19,24 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kafka_dr.domain.drill.names import DrillNames
-from kafka_dr.procedure.drill_run import TOPICS
+from kafka_dr.procedure.drill_run import IDLE_GROUPS, TOPICS
 
 from lab.environment.jvm import java_command
-from lab.environment.state import DRILL_CLIENT, Lab
+from lab.environment.state import Lab
 from tests.faults.support.stepping import ROOT, product_environment
 
 _SECONDS, _SESSION_MS = 30.0, 120_000
-_MEMBER = "an-application-that-hangs"
+MEMBER, GROUP = "an-application-that-hangs", next(iter(IDLE_GROUPS))
 
 
 @contextmanager
 def member_that_stays(lab: Lab, names: DrillNames) -> Iterator[None]:
-    """A member of the drill's active group, with the drill's principal, whose process hangs after it has joined."""
+    """A member of one of the drill's groups, with the drill's principal, whose process hangs after it has joined."""
     client = dict(lab.client_properties("primary", "admin"))
     login = json.loads(product_environment(lab)["AIRFLOW_CONN_KAFKA_PRIMARY_DRILL"])["extra"]
     client |= login if isinstance(login, dict) else json.loads(login)
-    client |= {
-        "group.id": names.group("idle-in-the-middle"),
-        "client.id": _MEMBER,
-        "session.timeout.ms": _SESSION_MS,
-        "enable.auto.commit": False,
-    }
+    client |= {"group.id": names.group(GROUP), "client.id": MEMBER, "session.timeout.ms": _SESSION_MS}
+    client |= {"enable.auto.commit": False}
     asked = json.dumps([client, [names.topic(name) for name in TOPICS]])
     command = [sys.executable, "-m", "tests.faults.drills.foreign_member", asked]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as member:
@@ -93,6 +89,3 @@ def _change_quota(lab: Lab, client: str, *change: str) -> None:
     arguments += ["--entity-type", "clients", "--entity-name", client, *change]
     command = java_command(lab, "quota", "128m", "kafka.admin.ConfigCommand", *arguments)
     subprocess.run(command, check=True, capture_output=True, text=True)
-
-
-__all__ = ["DRILL_CLIENT", "denied", "member_that_stays", "slow_worker"]

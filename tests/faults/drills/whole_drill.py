@@ -36,11 +36,13 @@ class WholeDrills:
 
     Attributes:
         before: called before a step of the drill or of one of its passes: (DAG id, step) -> function.
+        question: what the newest drill has asked at its end.
     """
 
     def __init__(self, lab: Lab, driver: Stepping) -> None:
         self.lab, self.driver, driver.before = lab, driver, self._before
         self.before: dict[tuple[str, str], Callable[[], object]] = {}
+        self.question = ""
         self._clients: subprocess.Popen[bytes] | None = None
         self._log = driver.folder / "clients.log"
 
@@ -64,6 +66,7 @@ class WholeDrills:
                 self.driver.step(run, step)
         finally:
             self.end_clients()
+        self.question = run.questions.get("sign_off_drill", "")
         return self.driver.evidence(run)
 
     def start_clients(self, run: Run) -> None:
