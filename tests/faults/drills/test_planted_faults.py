@@ -45,7 +45,7 @@ FAULTS = {
         "check_readiness",
         (DRILL_CLIENT, "READ"),
     ),
-    "a slow worker": Fault(lambda lab, names: slow_worker(lab, names), "wait_for_zero_lag", ("are not drained",)),
+    "a slow worker": Fault(slow_worker, "wait_for_zero_lag", ("are not drained",)),
     "a missing right": Fault(
         lambda lab, names: denied(lab, "standby", "orchestrator", ResourceType.GROUP, f"__{DRILL}.", "READ"),
         "commit_groups",
