@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_dr.domain.drill.names import DRILL
+from kafka_dr.hooks.journal.journal import Journal
 
 from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 from tests.faults.drills.leftovers import clean_left_drills, list_leftovers
@@ -16,6 +17,7 @@ from tests.faults.support import always_on
 from tests.faults.support.lost_rounds import LostRounds
 from tests.faults.support.lost_scene import DEADLINES, quicken
 from tests.faults.support.rounds import Rounds
+from tests.faults.support.scene import until
 from tests.faults.support.stepping import Run
 from tests.faults.support.world import World, keep_journal
 
@@ -28,7 +30,7 @@ POINTS = {
 HALF_DONE = "a half-done clean-up"
 PRECEDENCE = "A procedure takes precedence over this drill"
 #: The clients of a drill that is given up write for as long.
-_LIVES_SECONDS = 30.0
+_LIVES_SECONDS, _UNTIL_CLEANED = 30.0, 120.0
 
 
 class GivenUpError(Exception):
@@ -54,8 +56,10 @@ class Incidents(LostRounds):
     def rehearsed(self, state: Path, folder: Path, seed: int) -> LostSourceRehearsal:
         """Create the workload, have it mirrored and sampled; afterwards no client writes and no sample is taken."""
         quicken(self.lab)
-        make_drills_short(self.lab, DEADLINES, time_to_live_seconds=_LIVES_SECONDS, records=300)
+        make_drills_short(self.lab, DEADLINES | {"slow_seconds": 3.0}, time_to_live_seconds=_LIVES_SECONDS, records=300)
         self.drills = WholeDrills(self.lab, self.driver)
+        # On a busy machine the source may look lost without an override, and then a watcher has to live.
+        self.driver.before = lambda run, step: Journal(f"sqlite:///{self.lab.journal}").show_life(always_on.WATCHER)
         made = TreatedAsLost(state, folder, seed, 0, scale=0.05, groups=6)
         always_on.start(self.lab, always_on.RECORDER)
         made.seed_topics()
@@ -72,6 +76,12 @@ class Incidents(LostRounds):
     def at_rest(self) -> dict[str, Any]:
         """Return the world."""
         return Rounds.at_rest(self)
+
+    def fresh(self) -> Run:
+        """Return a new run in the first world, once all tasks run: those that begin are stopped later."""
+        run = super().fresh()
+        self.rehearsal.await_state("RUNNING")
+        return run
 
     def round(self, point: str | None) -> tuple[float, list[str]]:
         """Do a failover beside a drill at this point; return the seconds until the target was open, and what is wrong.
@@ -123,7 +133,8 @@ class Incidents(LostRounds):
     def _cleaned(self, evidence: dict[str, Any]) -> list[str]:
         """Have the drill cleaned up; return what is left of it, and what it took of the failover's fence."""
         before = self._rights()
-        answers, left = clean_left_drills(self.driver), list_leftovers(self.lab)
+        answers = until(lambda: clean_left_drills(self.driver), "the end of the drill's time to live", _UNTIL_CLEANED)
+        left = list_leftovers(self.lab)
         self.drills.end_clients()
         wrong = [f"clean-up: {answers}"] if list(answers.values()) != ["cleaned"] else []
         wrong += [f"left: {left}"] if left else []

@@ -28,7 +28,7 @@ def list_leftovers(lab: Lab) -> list[str]:
         names = [*admin.list_topics(timeout=_SECONDS).topics, *(group.group_id for group in groups)]
         names += [one.name for one in admin.describe_acls(acl_filter()).result(_SECONDS) if one.name not in _PREFIXES]
         names += requests.get(f"{lab.drill_connect_url(alias)}/connectors", timeout=_SECONDS).json()
-        found += [f"{alias}: {name}" for name in names if DRILL in name]
+        found += [f"{alias}: {name}" for name in names if f"{DRILL}." in name]
     return found
 
 
