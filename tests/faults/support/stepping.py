@@ -91,6 +91,8 @@ class Stepping:
         self.asked = asked or (lambda run, gate, seconds: "Approve")
         #: Runs that steps have triggered: run id -> Airflow's state.
         self.triggered: dict[str, str] = {}
+        #: What an answerer writes into a gate's fields: gate -> field -> text.
+        self.texts: dict[str, dict[str, str]] = {}
         #: Called with such a run; returns its state.
         self.run_triggered: Callable[[Run], str] = self.whole_triggered
         self._told = folder / "answers.json"
@@ -167,9 +169,9 @@ class Stepping:
         """Answer a gate as a user; return the event with which Airflow would resume the task."""
         person = {"id": by, "name": by}
         question = {"subject": subject, "body": "", "options": ["Approve", "Reject"]}
-        answer = {"chosen_options": [option], "responded_by_user": person}
+        answer = {"chosen_options": [option], "responded_by_user": person, "params_input": self.texts.get(gate, {})}
         self._tell(run, {gate: question | answer | {"responded_at": datetime.now(UTC).isoformat()}})
-        return {"chosen_options": [option], "responded_by_user": person, "params_input": {}}
+        return answer
 
     def keep_answers(self, path: Path) -> None:
         """Copy all answers given so far to a file."""

@@ -19,6 +19,7 @@ from kafka_dr.domain.drill.facts import (
     DrillFacts,
     DrillPass,
     Integrity,
+    NotDone,
     Participant,
     SignOffAnswer,
     Untouched,
@@ -285,19 +286,21 @@ def _not_run(procedure: Run) -> dict[str, str]:
     return {step.value: one.why_not for step, one in ended if not one.ran}
 
 
-def _stopped(procedure: Run) -> str | None:
+def _stopped(procedure: Run) -> NotDone | None:
     """Return which step before the clean-up has no outcome, and why, or that the drill is given up; else None."""
     given_up = procedure.progress.done(DrillGivenUp)
     if given_up is not None:
         since = format_moment(given_up.silent_since)
-        return f"{given_up.silent_step}: given up: the drill has written nothing since {since}"
+        return NotDone(given_up.silent_step, f"given up: the drill has written nothing since {since}")
     for step in FAILOVER_DRILL.steps:
         if step in (Step.CLEAN_DRILL, Step.SIGN_OFF_DRILL):
             continue
         if procedure.journal.last(procedure.id, step, Entry.OUTCOME) is None:
             entries = [entry for entry in procedure.journal.entries(procedure.id) if entry.step == step]
             why = facts_in(entries, StepNotDone)
-            return f"{step}: {why[-1].reason if why else 'it has no outcome'}"
+            if not why:
+                return NotDone(step, "the step has no outcome: it did not begin, or its process ended")
+            return NotDone(step, why[-1].reason, why[-1].seen, why[-1].next_step)
     return None
 
 

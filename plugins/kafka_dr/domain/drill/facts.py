@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_dr.domain.evidence.failures import failure_text
+
 
 @dataclass(frozen=True)
 class Integrity:
@@ -102,6 +104,29 @@ class Deviation:
 
 
 @dataclass(frozen=True)
+class NotDone:
+    """Why a step did not do its work, as its message said.
+
+    Attributes:
+        step: of the drill, or of one of its passes.
+        check: of the step check_readiness, the check that failed; "" for any other reason.
+    """
+
+    step: str
+    reason: str
+    seen: str = ""
+    next_step: str = ""
+    check: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole message, with the step and the check in front."""
+        parts = {"seen": self.seen, "next_step": self.next_step}
+        where = f"{self.step}: {self.check}" if self.check else self.step
+        return f"{where}: {failure_text({'reason': self.reason, **parts})}"
+
+
+@dataclass(frozen=True)
 class Untouched:
     """Whether production stayed as it was, measured before and after.
 
@@ -169,7 +194,7 @@ class DrillFacts:
         steps: rows of the drill's own steps, as in the evidence's `steps`.
         planned_steps: names of the steps that this kind of drill has, in order.
         not_run: step or pass -> why it did not run, where the drill knows.
-        stopped: why the drill ended before its last step; None if it did not. For example a live failover.
+        stopped: which step of the drill has no outcome, and why; None if each has one. For example a live failover.
         rejected: who rejected the drill at sign_off_drill, and why; None if nobody did.
         could_not: for kind full: what the drill could not try, with the reason.
         left_over: what the clean-up could not remove; None if no clean-up has ended.
@@ -204,7 +229,7 @@ class DrillFacts:
     steps: Sequence[Mapping[str, Any]] = ()
     planned_steps: Sequence[str] = ()
     not_run: Mapping[str, str] = field(default_factory=dict)
-    stopped: str | None = None
+    stopped: NotDone | None = None
     rejected: str | None = None
     could_not: Sequence[str] = ()
     planted: Sequence[Planted] = ()

@@ -60,7 +60,7 @@ def drill_section(facts: DrillFacts) -> dict[str, Any]:
         "untouched": _untouched(facts.untouched),
         "left_over": None if facts.left_over is None else list(facts.left_over),
         "scope_refusals": list(facts.scope_refusals),
-        "stopped": facts.stopped,
+        "stopped": facts.stopped.text if facts.stopped else None,
         "versions": dict(sorted(facts.versions.items())),
         "code_digest": facts.code_digest,
         "folder": facts.folder,

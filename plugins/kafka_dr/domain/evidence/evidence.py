@@ -14,6 +14,7 @@ from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.evidence.achieved import achieved_of, downtime_of
+from kafka_dr.domain.evidence.failures import failure_text
 from kafka_dr.domain.evidence.warnings import approved_through, breach_warnings, warnings_of
 from kafka_dr.domain.fencing.guarded_move import contested_text
 from kafka_dr.domain.loss.loss import loss_of
@@ -129,18 +130,9 @@ def reason_for(
     for step in steps:
         if step["state"] == "failed":
             failure = step["failures"][-1] if step["failures"] else None
-            reason = _sentence(failure) if failure else "the step began and has no outcome: its process ended."
+            reason = failure_text(failure) if failure else "the step began and has no outcome: its process ended."
             return step["id"], f"{reason} Page: {page_of_failure(step['id'])}"
     return None, "a task failed before its step could begin"
-
-
-def _sentence(failure: Mapping[str, Any]) -> str:
-    parts = [
-        failure["reason"],
-        f"Seen: {failure['seen']}" if failure.get("seen") else "",
-        f"Next: {failure['next_step']}" if failure.get("next_step") else "",
-    ]
-    return " ".join(part.rstrip(".") + "." for part in parts if part)
 
 
 def seconds_of(

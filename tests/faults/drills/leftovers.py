@@ -1,0 +1,43 @@
+"""What drills have left on a lab without Airflow, and the clean-up that schedule_drills does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import requests
+from confluent_kafka.admin import AdminClient
+from kafka_dr.domain.drill.names import DRILL
+
+from lab.environment.state import ALIASES, Lab
+from tests.faults.support.stepping import ROOT, Stepping, product_environment
+from tests.support.lab_clients import acl_filter
+
+#: A prefix of names that the lab's standing ACL entries have: no drill makes them.
+_PREFIXES = (f"{DRILL}.", f"__{DRILL}.", *(f"{alias}.{DRILL}." for alias in ALIASES))
+_SECONDS = 30.0
+
+
+def list_leftovers(lab: Lab) -> list[str]:
+    """Return all topics, groups, ACL entries and connectors that are named after a drill."""
+    found: list[str] = []
+    for alias in ALIASES:
+        admin = AdminClient({**lab.client_properties(alias, "admin"), "log_level": 0})
+        groups = admin.list_consumer_groups().result(_SECONDS).valid
+        names = [*admin.list_topics(timeout=_SECONDS).topics, *(group.group_id for group in groups)]
+        names += [one.name for one in admin.describe_acls(acl_filter()).result(_SECONDS) if one.name not in _PREFIXES]
+        names += requests.get(f"{lab.drill_connect_url(alias)}/connectors", timeout=_SECONDS).json()
+        found += [f"{alias}: {name}" for name in names if f"{DRILL}." in name]
+    return found
+
+
+def clean_left_drills(driver: Stepping) -> dict[str, str]:
+    """Have schedule_drills clean up; return drill -> what became of it."""
+    command = [sys.executable, "-m", "tests.faults.drills.janitor"]
+    environment = product_environment(driver.lab) | driver.environment
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("ANSWERS ")]
+    assert lines, done.stdout[-2_000:] + done.stderr[-4_000:]
+    answers: dict[str, str] = json.loads(lines[0].removeprefix("ANSWERS "))
+    return answers
