@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -90,6 +90,12 @@ def stop_before(hook: str, number: signal.Signals) -> None:
         return call(self, *args, **kwargs)
 
     setattr(owner, name, stopped)
+
+
+def look_ahead(days: float) -> None:
+    """Let this process compare with a later time than that of what it writes."""
+    now = Journal.now
+    Journal.now = lambda self: now(self) + timedelta(days=days)
 
 
 @contextmanager
@@ -167,6 +173,7 @@ def forked(asked: dict[str, Any], answer: Path, log: Path) -> int:
     for key, number in (("kill_before", signal.SIGKILL), ("freeze_before", signal.SIGSTOP)):
         if key in asked:
             stop_before(asked[key], number)
+    look_ahead(asked.get("days_ahead", 0.0))
     with full_disk(asked.get("full_disk", False)):
         found = act(asked)
     answer.write_text(json.dumps(found | {"writes": writes()}))

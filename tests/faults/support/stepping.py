@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
@@ -143,13 +142,13 @@ class Stepping:
         """Start ``copies`` processes of a step at once; return how each ended; `how` goes to `step_server`."""
         self._tell(run, {})
         asked = {"dag_id": run.dag_id, "run_id": run.run_id, "params": run.params, "triggered_at": run.triggered_at}
-        asked |= {"step": step, "attempt": run.attempts.get(step, 1), "copies": copies, "runs": self.triggered}
-        asked |= {"folder": str(self.folder), "environment": self.environment, **how}
+        asked |= {"step": step, "attempt": run.attempts.get(step, 1), "copies": copies, "runs": self.triggered, **how}
+        asked |= {"folder": str(self.folder), "environment": self.environment}
         return self._served(asked)
 
-    def beside(self, run: Run, task: str, **environment: str) -> dict[str, Any]:
-        """Start a task that runs beside the steps, until `thaw` waits for its end; return its process."""
-        return self.processes(run, task, beside=True, environment=self.environment | environment)[0]
+    def beside(self, run: Run, task: str) -> dict[str, Any]:
+        """Start a task that runs beside the steps; return its process, for whose end `thaw` waits."""
+        return self.processes(run, task, beside=True)[0]
 
     def thaw(self, frozen: dict[str, Any]) -> dict[str, Any]:
         """Continue a process that was frozen, or runs beside the steps; return how it ended."""
@@ -250,17 +249,17 @@ class Stepping:
         return found["state"] == "killed"
 
     def killed_everywhere(self, run: Run, step: str) -> list[str]:
-        """Kill a step just before and just after its n-th journal write, for each n; continue it each time, to its end.
+        """Kill a step before its outcome is written, then after its n-th journal write for each n; continue it each time.
 
         Return the points.
         """
         points: list[str] = []
-        for n in count(1):
-            for how in ("kill_unwritten", "kill_at"):
-                if not self.killed_at(run, step, **{how: n}):
-                    return points
-                points.append(f"{'before' if how == 'kill_unwritten' else 'after'} {n}")
-        raise AssertionError(step)
+        for how in ({"kill_unwritten": "outcome"}, *({"kill_at": n} for n in range(1, 100))):
+            if self.killed_at(run, step, **how):
+                points.append(" ".join(map(str, *how.items())))
+            elif points or run.ended[step] != "done":
+                break
+        return points
 
     @staticmethod
     def merged(found: list[dict[str, Any]]) -> dict[str, Any]:
