@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
@@ -249,16 +250,15 @@ class Stepping:
         return found["state"] == "killed"
 
     def killed_everywhere(self, run: Run, step: str) -> list[str]:
-        """Kill a step before its outcome is written, then after its n-th journal write for each n; continue it each time.
+        """Kill a step just before it writes its outcome, then after its n-th journal write for each n, to its end.
 
-        Return the points.
+        It is continued each time. Return the points.
         """
-        points: list[str] = []
-        for how in ({"kill_unwritten": "outcome"}, *({"kill_at": n} for n in range(1, 100))):
-            if self.killed_at(run, step, **how):
-                points.append(" ".join(map(str, *how.items())))
-            elif points or run.ended[step] != "done":
+        points = ["before outcome"] if self.killed_at(run, step, kill_unwritten="outcome") else []
+        for n in count(1):
+            if not self.killed_at(run, step, kill_at=n):
                 break
+            points.append(f"after {n}")
         return points
 
     @staticmethod
