@@ -27,13 +27,13 @@ from kafka_dr.domain.notices.notice import Event, Notice, Severity
 from kafka_dr.domain.notices.procedure_notices import procedure_notices
 from kafka_dr.domain.notices.service_notices import (
     RECORDER,
-    SILENT_SECONDS,
     WATCHER,
     MonitoredService,
     find_silences,
     readiness_notices,
     state_of,
 )
+from kafka_dr.domain.silence import recorder_limit
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.notices import NoticeRecord, NoticeState
@@ -262,7 +262,7 @@ def monitored_services(journal: Journal, topology: Topology) -> list[MonitoredSe
     if topology.recorder is None:
         return services
     flows = [f"{flow.source}->{flow.target}" for flow in topology.flows] if topology.recorder.public_keys else [""]
-    limit = SILENT_SECONDS + 3 * topology.recorder.interval_seconds
+    limit = recorder_limit(topology.recorder.interval_seconds)
     for flow in flows:
         name = name_in_journal(flow) if flow else RECORDER
         services.append(MonitoredService(name, Event.RECORDER_SILENT, journal.last_sign(name), flow, limit))

@@ -9,10 +9,9 @@ from typing import Any
 
 from kafka_dr.domain.notices.notice import Event, Notice
 from kafka_dr.domain.plain_text import first_few, parse_moment
+from kafka_dr.domain.silence import SILENT_SECONDS
 from kafka_dr.vocabulary import Step
 
-#: A service that showed no life for this long is silent, in seconds.
-SILENT_SECONDS = 60.0
 RECORDER, WATCHER = "record_positions", Step.WATCH_OLD_SOURCE.value
 _ADVICE = {
     Event.RECORDER_SILENT: (

@@ -20,6 +20,7 @@ from kafka_dr.config.topology import Topology
 from kafka_dr.domain.notices.notice import Notice
 from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER
 from kafka_dr.domain.readiness.report import FORM
+from kafka_dr.domain.readiness.signs import recorder_findings
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.notices import NoticeState
@@ -368,6 +369,26 @@ def test_a_silent_recorder_is_told_by_flow_where_it_signs(site: Site, hook: Any)
     site.journal.show_life("recorder primary->standby")
     site.look(sender)
     assert [sent["flow"] for sent in hook.documents[1:]] == ["standby->primary"]
+
+
+@pytest.mark.parametrize("interval", [1, 60])
+@pytest.mark.parametrize("keys", [(), ("A" * 43 + "=",)])
+def test_notice_and_finding_agree_when_the_recorder_is_silent(
+    site: Site, hook: Any, interval: int, keys: tuple[str, ...]
+) -> None:
+    """Whoever is told by one is told by the other: both have the same limit."""
+    document = json.loads(site.bench.topology.read_text())
+    settings = {"archive": "file:///tmp/archive", "public_keys": keys, "interval_seconds": interval}
+    site.bench.topology.write_text(json.dumps({**document, "recorder": settings}))
+    sender = site.sender()
+    for name in (RECORDER, "recorder primary->standby", "recorder standby->primary"):
+        site.journal.show_life(name)
+    age = 0
+    for step in (29, 2, 58, interval, interval, interval - 1, 2):
+        age += step
+        site.look(sender, step)
+        assert bool(hook.events) == bool([*recorder_findings(age, interval)]), age
+    assert "recorder_silent" in hook.events
 
 
 def test_a_readiness_that_falls_is_told_once_by_however_many(site: Site, hook: Any) -> None:
