@@ -33,7 +33,7 @@ from kafka_dr.watcher.notices import Delivery, NoticeSender, watch_notices
 from kafka_dr.watcher.watcher import Watcher
 
 from tests.support.facts import NO_FILE, whole
-from tests.support.notices.servers import GOOD, HANGS, LATER, REFUSES, mail_server, webhook_server
+from tests.support.notices.servers import GOOD, HANGS, HANGS_UP, LATER, REFUSES, mail_server, webhook_server
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROOT = Path(__file__).parents[4]
@@ -417,6 +417,26 @@ def test_a_readiness_that_falls_is_told_once_by_however_many(site: Site, hook: A
     (folder / "primary-to-standby.json").write_text("[broken")
     site.look(one)
     assert hook.events == ["readiness_fell"] * 2
+
+
+@pytest.mark.parametrize("mood", [LATER, HANGS_UP])
+def test_a_fall_of_readiness_is_tried_again(site: Site, hook: Any, mood: str) -> None:
+    """A server that was away at the moment of the fall is asked again; one that may have taken it is not."""
+    folder = site.evidence / "readiness"
+    folder.mkdir(parents=True)
+    times = {"checked_at": site.now.isoformat(), "stale_after": (site.now + timedelta(hours=15)).isoformat()}
+    path = folder / "primary-to-standby.json"
+    path.write_text(json.dumps({"form": FORM, "state": "VERIFIED", **times}))
+    sender = site.sender()
+    path.write_text(json.dumps({"form": FORM, "state": "NOT_VERIFIED", **times}))
+    hook.mood = mood
+    site.look(sender)
+    hook.mood = GOOD
+    for _ in range(3):
+        site.look(sender, 60)
+    assert hook.events == ["readiness_fell"] * (2 if mood == LATER else 1)
+    site.look(sender, 2 * 86_400)
+    assert len([event for event in hook.events if event == "readiness_fell"]) == (2 if mood == LATER else 1)
 
 
 def test_what_ended_weeks_ago_is_forgotten(site: Site, hook: Any) -> None:
