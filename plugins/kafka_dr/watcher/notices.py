@@ -30,8 +30,8 @@ from kafka_dr.domain.notices.service_notices import (
     RECORDER,
     WATCHER,
     MonitoredService,
-    find_silences,
     SeenReadiness,
+    find_silences,
     readiness_notices,
     see_readiness,
 )

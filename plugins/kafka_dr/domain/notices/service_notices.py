@@ -121,8 +121,8 @@ def readiness_notices(flow: str, seen: SeenReadiness, document: Mapping[str, Any
     found = []
     if fell_at is not None:
         text = (
-            f"A failover of {flow} was {seen.fell_from}, and is {seen.state}. Last check:"
-            f" {checked:%Y-%m-%d %H:%M:%S} UTC.",
+            f"A failover of {flow} was {seen.fell_from}, and is {seen.state}.",
+            f"Last check: {checked:%Y-%m-%d %H:%M:%S} UTC.",
             *map(_reason, _list(document.get("reasons"))[:5]),
             "Correct what the reasons name; runbooks/readiness_check.md explains each.",
         )

@@ -81,7 +81,7 @@ def test_a_fall_is_due_until_the_state_changes() -> None:
     read = SeenReadiness.from_text(seen.as_text())
     again = see_readiness(read, checked_again, after(301))
     (second,) = readiness_notices("east->west", again, checked_again, after(301))
-    assert again == seen and (first.id, first.at) == (second.id, second.at) and "10:05:00" in second.lines[0]
+    assert again == seen and (first.id, first.at) == (second.id, second.at) and "10:05:00" in second.lines[1]
     mended = see_readiness(again, document("VERIFIED"), after(600))
     assert mended == SeenReadiness("VERIFIED") and readiness_notices("f", mended, document("VERIFIED"), TEN) == []
 
