@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import requests
 from confluent_kafka.admin import AdminClient
 from kafka_dr.domain.drill.names import DRILL
 
 from lab.environment.state import ALIASES, Lab
-from tests.faults.support.stepping import ROOT, Stepping, product_environment
+from tests.faults.support.drill_kills import LATER_DAYS
+from tests.faults.support.stepping import Run, Stepping
 from tests.support.lab_clients import acl_filter
 
 #: A prefix of names that the lab's standing ACL entries have: no drill makes them.
@@ -33,11 +30,8 @@ def list_leftovers(lab: Lab) -> list[str]:
 
 
 def clean_left_drills(driver: Stepping) -> dict[str, str]:
-    """Have schedule_drills clean up; return drill -> what became of it."""
-    command = [sys.executable, "-m", "tests.faults.drills.janitor"]
-    environment = product_environment(driver.lab) | driver.environment
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("ANSWERS ")]
-    assert lines, done.stdout[-2_000:] + done.stderr[-4_000:]
-    answers: dict[str, str] = json.loads(lines[0].removeprefix("ANSWERS "))
+    """Have schedule_drills clean up days later; return drill -> what became of it."""
+    (found,) = driver.processes(Run({}, dag_id="schedule_drills"), "clean_left_drills", days_ahead=LATER_DAYS)
+    assert found["state"] == "done", found
+    answers: dict[str, str] = found["value"]
     return answers

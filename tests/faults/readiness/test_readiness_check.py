@@ -34,8 +34,9 @@ from tests.faults.support.scene import until
 
 #: Records written while MirrorMaker 2 is stopped: the truth that the lag is compared with.
 WRITTEN, WRITTEN_TO_APPENDED = 300, 50
-#: Seconds after which the watcher counts as silent, and after which a topic that nobody creates is missed.
-SILENT_SECONDS, MISSED_SECONDS = 60.0, 61.0
+#: A little longer than a minute and three intervals of the lab's recorder, after which recorder and watcher count as
+#: silent; and seconds after which a topic that nobody creates is missed.
+SILENT_SECONDS, MISSED_SECONDS = 93.0, 61.0
 NEW = "born-late"
 
 

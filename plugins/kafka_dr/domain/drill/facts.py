@@ -177,6 +177,7 @@ class DrillFacts:
     Attributes:
         drill_id: procedure id of the drill. From the run's identity.
         kind: observe, canary or full. From the params.
+        started_by: `a person`, or `schedule_drills`; None if neither is known.
         announced: True: people were told beforehand; False: a surprise; None: not stated.
         triggered_at: when the run was triggered, ISO 8601 UTC. From ProcedureOpened.
         closed_at: when the drill ended, ISO 8601 UTC; None while it runs. From the closing entry.
@@ -189,7 +190,8 @@ class DrillFacts:
         outlook: `if_now` of the readiness document that was made for this drill; what an observe drill is judged by.
         checks: findings of readiness at the drill's begin: [{`id`, `severity`, `text`}]; None if nothing was checked.
         assumptions: what was taken as given, and what was expected to happen.
-        participants: from ProcedureOpened (started) and approvals (approved); observers come from sign-offs.
+        participants: from ProcedureOpened (started), approvals (approved) and notices (informed); observers come from
+            sign-offs.
         passes: in their order.
         steps: rows of the drill's own steps, as in the evidence's `steps`.
         planned_steps: names of the steps that this kind of drill has, in order.
@@ -204,7 +206,8 @@ class DrillFacts:
         versions: name -> version: `switchback`, `airflow`, `spark`, `kafka.ALIAS`, `mirror_maker.SOURCE->TARGET`.
         code_digest: digest of the installed code.
         folder: where the evidence is kept.
-        retention: how long it is kept, in words of the site.
+        kept_days: how long the site keeps it, by the topology; None if the topology does not state this.
+        signature: what signs the journal's closing entry, in words.
     """
 
     drill_id: str
@@ -212,6 +215,7 @@ class DrillFacts:
     source: str
     target: str
     reason: str = ""
+    started_by: str | None = None
     announced: bool | None = None
     triggered_at: str | None = None
     closed_at: str | None = None
@@ -243,4 +247,5 @@ class DrillFacts:
     versions: Mapping[str, str] = field(default_factory=dict)
     code_digest: str | None = None
     folder: str | None = None
-    retention: str | None = None
+    kept_days: int | None = None
+    signature: str | None = None

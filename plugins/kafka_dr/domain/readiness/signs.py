@@ -9,11 +9,8 @@ from zlib import crc32
 from kafka_dr.domain.plain_text import format_duration
 from kafka_dr.domain.readiness.lag import FlowLag
 from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
+from kafka_dr.domain.silence import SILENT_SECONDS, recorder_limit
 
-#: Seconds after which the watcher counts as silent; the watcher shows life every 5 s.
-_WATCHER_SECONDS = 60.0
-#: Number of sampling intervals after which the recorder counts as silent, and the least seconds for that.
-_LATE_SAMPLES, _LEAST_SAMPLE_SECONDS = 3, 30.0
 #: Into how many parts topics and groups are divided to see what moves.
 _PARTS = 64
 
@@ -137,15 +134,15 @@ def quiet_findings(
 
 def watcher_findings(age: float | None) -> Iterator[ReadinessFinding]:
     """Yield a finding if the watcher shows no life; `age` of its last sign, None: it never showed any."""
-    if age is None or age > _WATCHER_SECONDS:
+    if age is None or age >= SILENT_SECONDS:
         seen = "never showed life" if age is None else f"showed life {format_duration(round(age))} ago"
         yield _failed("watcher_silent", f"watch_old_source {seen}")
 
 
 def recorder_findings(age: float | None, interval_seconds: float) -> Iterator[ReadinessFinding]:
     """Yield a finding if the flight recorder stored no sample lately; `age`: None if there is no sample."""
-    limit = max(_LATE_SAMPLES * interval_seconds, _LEAST_SAMPLE_SECONDS)
-    if age is None or age > limit:
+    limit = recorder_limit(interval_seconds)
+    if age is None or age >= limit:
         seen = "has stored no sample" if age is None else f"has stored no sample for {_seconds(age, limit)}"
         yield _failed("recorder_silent", f"the flight recorder {seen}")
 

@@ -17,7 +17,7 @@ from kafka_dr.errors import SwitchbackError
 from kafka_dr.procedure.entries import ProcedureOpened, facts_in
 from kafka_dr.procedure.find import flows_to_check
 from kafka_dr.procedure.run import Run
-from kafka_dr.procedures import FAILOVER_DRILL, lease_name
+from kafka_dr.procedures import DUE_RUN, FAILOVER_DRILL, lease_name
 from kafka_dr.vocabulary import Entry, Step
 
 
@@ -36,7 +36,7 @@ class StartDueDrill(BaseOperator):
         request, now = run.request, run.journal.now()
         raise DagRunTriggerException(
             trigger_dag_id=FAILOVER_DRILL.dag_id,
-            dag_run_id=f"due__{request.source}-{request.target}__{now.strftime('%Y%m%dT%H%M%S')}",
+            dag_run_id=f"{DUE_RUN}{request.source}-{request.target}__{now.strftime('%Y%m%dT%H%M%S')}",
             conf={"source": request.source, "target": request.target, "reason": f"Due: {why}"[:500]},
             reset_dag_run=False,
             skip_when_already_exists=False,
@@ -90,7 +90,7 @@ def _last_start(run: Run) -> datetime | None:
         for one in opened
         if one.dag_id == FAILOVER_DRILL.dag_id and (one.source, one.target) == ends
     ]
-    begins = f"{FAILOVER_DRILL.dag_id}-due__{ends[0]}-{ends[1]}__"
+    begins = f"{FAILOVER_DRILL.dag_id}-{DUE_RUN}{ends[0]}-{ends[1]}__"
     refusals = run.journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.REFUSAL)
     times += [entry.at for entry in refusals if entry.procedure_id.startswith(begins)]
     return max(times, default=None)

@@ -61,8 +61,8 @@ def test_signs_of_life_are_judged_by_their_age() -> None:
     assert not [*heartbeat_findings(29, 30.0)] and not [*heartbeat_findings(None, 30.0)]
     assert not [*watcher_findings(59)] and [f.id for f in watcher_findings(61)] == ["watcher_silent"]
     assert "never" in next(watcher_findings(None)).text
-    assert not [*recorder_findings(29, 10)] and [f.id for f in recorder_findings(31, 10)] == ["recorder_silent"]
-    assert not [*recorder_findings(100, 60)] and "no sample" in next(recorder_findings(None, 10)).text
+    assert not [*recorder_findings(89, 10)] and [f.id for f in recorder_findings(91, 10)] == ["recorder_silent"]
+    assert not [*recorder_findings(230, 60)] and "no sample" in next(recorder_findings(None, 10)).text
 
 
 def test_a_certificate_is_named_before_it_ends() -> None:
