@@ -45,6 +45,7 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
         "airflow_api": {"connection": "airflow_api"},
         "spark": {"connection": "spark_default"},
         "evidence": str(lab.evidence),
+        "evidence_kept_days": 1826,
         "kafka_tools": str(jars_folder() / "kafka"),
         "recorder": {"archive": f"file://{lab.archive}", "public_keys": [public_key_of(lab.recorder_key)]},
         "metrics": {"connection": "switchback_metrics"},

@@ -25,6 +25,9 @@ WATCHER_ARGS: dict[str, Any] = {**RECORDER_ARGS, "retry_delay": timedelta(second
 #: No retry: the next run checks again. A check that hangs must not keep the next one from beginning.
 CHECK_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 0, "execution_timeout": timedelta(minutes=4)}
 
+#: Together with the check shorter than the interval of checks: no server of notices delays the next check.
+NOTICES_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 0, "execution_timeout": timedelta(seconds=58)}
+
 TAGS = ["switchback", "kafka"]
 
 

@@ -303,6 +303,8 @@ FAILOVER_DRILL = ProcedureDefinition(
     last_step=Step.SIGN_OFF_DRILL,
     moves_clients=False,
 )
+#: How the ids of runs of failover_drill begin that schedule_drills starts.
+DUE_RUN = "due__"
 #: Acts on the procedure that holds the pair of clusters, and writes to that procedure's journal.
 ABORT_PROCEDURE = ProcedureDefinition("abort_procedure", (Step.ABORT_PROCEDURE,), _ENDS, Step.ABORT_PROCEDURE)
 

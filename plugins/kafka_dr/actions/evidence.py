@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_dr.actions.drill_report import drill_report_files
 from kafka_dr.actions.loss_changes import loss_beyond_approval, loss_since
+from kafka_dr.actions.notices_sent import notices_about
 from kafka_dr.domain.evidence.evidence import LossSince, evidence_of
 from kafka_dr.domain.evidence.summary import summarise_evidence
 from kafka_dr.domain.plain_text import first_few
@@ -76,7 +77,7 @@ def _closing_at(procedure: Run, epoch: int) -> JournalEntry:
     ]
     if closing_intents:
         return closing_intents[0]
-    begins = ClosingBegun(after=last)
+    begins = ClosingBegun(after=last, clock=procedure.journal.clock_name, notices=notices_about(procedure))
     return procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, begins.kind, epoch, begins.payload())
 
 
@@ -118,6 +119,7 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         problems,
         since,
         _plan(procedure, entries, problems),
+        closing=ClosingBegun.from_payload(closing_at.payload),
     )
 
 

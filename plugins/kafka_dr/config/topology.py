@@ -271,6 +271,8 @@ class Topology(Model):
         fence_hook: a hook of the site that fences a cluster by other means than ACLs.
         notifications: who is told of what; a run is not bound to it.
         metrics: where Prometheus finds metrics; a run is not bound to it.
+        evidence_kept_days: how long the site keeps evidence and reports, as the reports state it; a run is not bound to
+            it, and Switchback deletes no evidence. None: not stated.
         drill: what drills on the real clusters use; without it a drill only observes.
         cool_down_seconds: after a procedure, how long no other procedure may take the same pair of clusters.
         reconcile_seconds: longest time after which an owner (operator, GitOps, Terraform) puts something back; who has
@@ -287,6 +289,7 @@ class Topology(Model):
     airflow_api: Named
     spark: Named
     evidence: FilePath
+    evidence_kept_days: Annotated[int, Field(strict=True, ge=1, le=36_500)] | None = None
     drain: Named | None = None
     source_probe: Named | None = None
     fence_hook: FenceHookSettings | None = None

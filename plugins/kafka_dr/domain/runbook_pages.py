@@ -15,6 +15,7 @@ _FAILURES_ELSEWHERE: Mapping[str, str] = {
     Step.ABORT_PROCEDURE: "abort_procedure",
     "record_positions": "record_positions",
     "check_flows": "readiness_check",
+    "send_notices": "readiness_check",
     "run_drill_clients": "failover_drill",
     "clean_left_drills": "schedule_drills",
     "start_due_drill": "schedule_drills",

@@ -126,10 +126,10 @@ def topology_digest(topology: Topology) -> str:
     """Return the SHA-256 of the topology's canonical JSON without defaults, in hexadecimal.
 
     Without defaults, so that a later version, which may have more settings, computes the same digest in the same run.
-    Without `notifications`, `metrics` and `drill`, so that a recipient, a scrape or a worker of drills that is added
-    during a run does not stop the run.
+    Without `notifications`, `metrics`, `drill` and `evidence_kept_days`, so that a recipient, a scrape or a worker of
+    drills that is added during a run does not stop the run.
     """
-    excluded = {"notifications", "metrics", "drill"}
+    excluded = {"notifications", "metrics", "drill", "evidence_kept_days"}
     return digest_of(topology.model_dump(mode="json", exclude_defaults=True, exclude=excluded))
 
 

@@ -8,6 +8,7 @@ Invariants
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -27,13 +28,15 @@ from kafka_dr.domain.notices.notice import Event, Notice, Severity
 from kafka_dr.domain.notices.procedure_notices import procedure_notices
 from kafka_dr.domain.notices.service_notices import (
     RECORDER,
-    SILENT_SECONDS,
     WATCHER,
     MonitoredService,
+    SeenReadiness,
     find_silences,
     readiness_notices,
-    state_of,
+    see_readiness,
 )
+from kafka_dr.domain.plain_text import parse_moment
+from kafka_dr.domain.silence import recorder_limit
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.notices import NoticeRecord, NoticeState
@@ -57,6 +60,9 @@ _TOLD_WITHIN, _READ_BACK = timedelta(days=1), timedelta(days=8)
 _READ_ANEW = timedelta(hours=1)
 #: In the table of notices, the row with the time from which on a route gets notices.
 _ROUTE_BEGAN = "route began"
+#: Short-lived processes that look for due notices: their common sign of life, the longest time between two of them that
+#: count as one watch, and how long one of them begins to send notices, in seconds.
+_LOOKS, _LOOKS_APART, _BEGIN_SECONDS = "short looks for notices", timedelta(minutes=15), 20.0
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,32 @@ def watch_notices(
         time.sleep(interval)
 
 
+def send_due_notices(tell: Callable[[str], object], deliver: Deliver) -> None:
+    """Send what is due now, for a process that ends soon: within about a minute, whatever the servers do.
+
+    Args:
+        tell: called with a line for people when a notice is not sent.
+
+    Raises:
+        SwitchbackError: topology or journal cannot be read.
+    """
+    topology = load_topology()
+    if not topology.notifications:
+        return
+    journal = Journal(Connections().journal_url(topology.journal.connection))
+    sender = NoticeSender(tell, deliver, since=_looking_since(journal), ends=time.monotonic() + _BEGIN_SECONDS)
+    sender.look(journal, topology)
+    sender.wait()
+
+
+def _looking_since(journal: Journal) -> datetime:
+    """Return since when short-lived processes have looked again and again, and note that one looks now."""
+    now, last, since = journal.now(), journal.last_sign(_LOOKS), parse_moment(journal.last_detail(_LOOKS))
+    begun = now if last is None or since is None or now - last > _LOOKS_APART else since
+    journal.show_life(_LOOKS, begun.isoformat())
+    return begun
+
+
 class _RoutesNow:
     """Topology and journal, read again once a minute; if that fails, those that were read before stay in use."""
 
@@ -127,16 +159,25 @@ class _RoutesNow:
 class NoticeSender:
     """Finds the notices that are due, and sends them on the topology's routes, each route on its own thread."""
 
-    def __init__(self, tell: Callable[[str], object], deliver: Deliver, send_seconds: float = SEND_SECONDS) -> None:
+    def __init__(
+        self,
+        tell: Callable[[str], object],
+        deliver: Deliver,
+        send_seconds: float = SEND_SECONDS,
+        since: datetime | None = None,
+        ends: float = math.inf,
+    ) -> None:
         """Store the arguments; nothing is read yet.
 
         Args:
             tell: called with a line for people when a notice is not sent.
             deliver: sends one notice.
             send_seconds: how long one notice may take.
+            since: since when somebody looks for signs of life; None: since the first look.
+            ends: by the monotonic clock, when no further notice is begun.
         """
-        self._tell, self._deliver, self._send_seconds = tell, deliver, send_seconds
-        self._board = Board()
+        self._tell, self._deliver, self._send_seconds, self._ends = tell, deliver, send_seconds, ends
+        self._board = Board(since)
         self._began: dict[str, datetime] = {}
         self._jobs: dict[str, Future[None]] = {}
 
@@ -176,7 +217,7 @@ class NoticeSender:
 
     def _send_all(self, journal: Journal, route: NotificationRoute, notices: Iterable[Notice]) -> None:
         for notice in notices:
-            if journal.claim_notice(notice.id, route.key):
+            if time.monotonic() < self._ends and journal.claim_notice(notice.id, route.key):
                 delivery = self._send(route, notice, journal.now())
                 journal.settle_notice(notice.id, route.key, delivery.state, delivery.detail[:500] or None)
                 if delivery.state is not NoticeState.SENT:
@@ -213,10 +254,11 @@ class Board:
     Once an hour everything is read anew, so that procedures of weeks ago are forgotten.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, since: datetime | None = None) -> None:
+        """Store since when somebody looks for signs of life; None: since the first look."""
         self._entries: dict[str, dict[int, JournalEntry]] = {}
         self._read_to = 0
-        self._since: datetime | None = None
+        self._since = since
         self._whole_read: datetime | None = None
 
     def due(self, journal: Journal, topology: Topology, now: datetime) -> list[Notice]:
@@ -245,12 +287,12 @@ class Board:
 
     def _readiness(self, journal: Journal, flow: str, document: Mapping[str, Any], now: datetime) -> list[Notice]:
         """Return the notices about a flow's readiness, and remember its state for all who look."""
-        name, state = f"readiness {flow}"[:100], state_of(document, now)
-        before = journal.last_detail(name)
-        found = readiness_notices(flow, before, document, now)
-        if before != state:
-            journal.show_life(name, state)
-        return found
+        name = f"readiness {flow}"[:100]
+        before = SeenReadiness.from_text(journal.last_detail(name))
+        seen = see_readiness(before, document, now)
+        if seen != before:
+            journal.show_life(name, seen.as_text())
+        return readiness_notices(flow, seen, document, now)
 
 
 def monitored_services(journal: Journal, topology: Topology) -> list[MonitoredService]:
@@ -262,7 +304,7 @@ def monitored_services(journal: Journal, topology: Topology) -> list[MonitoredSe
     if topology.recorder is None:
         return services
     flows = [f"{flow.source}->{flow.target}" for flow in topology.flows] if topology.recorder.public_keys else [""]
-    limit = SILENT_SECONDS + 3 * topology.recorder.interval_seconds
+    limit = recorder_limit(topology.recorder.interval_seconds)
     for flow in flows:
         name = name_in_journal(flow) if flow else RECORDER
         services.append(MonitoredService(name, Event.RECORDER_SILENT, journal.last_sign(name), flow, limit))

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from kafka_dr.actions.readiness.document import document_path, read_document
-from kafka_dr.config.settings import load_topology
+from kafka_dr.actions.readiness.document import document_path
 from kafka_dr.config.topology import Flow, Topology
-from kafka_dr.connections import Connections
 from kafka_dr.domain.evidence.live_status import ProcedureStatus
 from kafka_dr.domain.fencing.armed_fence import ARMED, LatestMove, last_moves
 from kafka_dr.domain.fencing.guarded_move import contested_text
@@ -33,6 +31,7 @@ from kafka_dr.procedure.run import opened_by
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.watcher.notices import monitored_services
+from kafka_dr.web.sources import document_now, journal_of, topology_now
 from kafka_dr.web.status_reader import StatusReader
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -114,9 +113,9 @@ def read_overview(may_read: Callable[[str], bool], paused: Mapping[str, bool | N
     Raises:
         BadInput: the topology cannot be read.
     """
-    topology, journal, problem = load_topology(), None, ""
+    topology, problem = topology_now(), ""
     try:
-        journal = Journal(Connections().journal_url(topology.journal.connection))
+        journal = journal_of(topology)
         return _overview(topology, journal, may_read, paused, journal.now())
     except SwitchbackError as error:
         problem = str(error)
@@ -227,7 +226,7 @@ class OverviewReader:
     def _readiness(self, flow: Flow, now: datetime, changed: datetime | None = None) -> ReadinessView:
         if not self._may_read(READINESS_DAG):
             return view_without(_NO_RIGHT)
-        document = read_document(document_path(self._topology.evidence, flow.source, flow.target))
+        document = document_now(document_path(self._topology.evidence, flow.source, flow.target))
         if document is None and not _has_document(self._topology, flow):
             return view_without("No check of this flow has ended yet.")
         try:

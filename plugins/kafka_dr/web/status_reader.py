@@ -8,14 +8,14 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from kafka_dr.config.settings import Topology, load_topology
-from kafka_dr.connections import Connections
+from kafka_dr.config.settings import Topology
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.evidence.live_status import ProcedureStatus, live_status
 from kafka_dr.domain.fencing.guarded_move import contested_text
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import entries_about
 from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.web.sources import journal_of, topology_now
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,300}")
 PAGE, DATA = "evidence.html", "evidence.json"
@@ -34,8 +34,8 @@ class StatusReader:
     @classmethod
     def now(cls, may_read: Callable[[str], bool]) -> StatusReader:
         """Return a reader for the topology file that the environment's KAFKA_DR_TOPOLOGY names, read now."""
-        topology = load_topology()
-        return cls(topology, Journal(Connections().journal_url(topology.journal.connection)), may_read)
+        topology = topology_now()
+        return cls(topology, journal_of(topology), may_read)
 
     def journal_time(self) -> datetime:
         """Return the journal's time, by which a procedure's deadlines are counted down."""

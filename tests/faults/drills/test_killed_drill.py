@@ -1,183 +1,188 @@
-"""A drill that is killed at any journal write, its own or that of a pass, is cleaned up without a trace."""
+"""A drill that is killed at any journal write, its own or a pass's, goes on to its end, or is cleaned up.
+
+Between two writes a step acts: it is killed just before a write, too, when it has acted and nothing says so yet.
+"""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
+from itertools import count, islice
 from typing import Any
 
 import pytest
-import requests
-import yaml
-from confluent_kafka.admin import AdminClient
-from kafka_dr.hooks.journal.journal import Journal
 
-from lab.environment.bring_up import up
-from lab.environment.connect import call_worker
-from lab.environment.state import ALIASES, Lab
-from lab.environment.take_down import down
+from tests.faults.support.drill_kills import OWN, PARAMS, PASSES, Drills, GivenUp, drills_on_a_lab, evidence_of
 from tests.faults.support.rounds import how_many
-from tests.faults.support.stepping import ROOT, Run, Stepping, product_environment
-from tests.support.lab_clients import acl_filter, without_marker
+from tests.faults.support.stepping import STEPS, Run
 
-PARAMS = {"source": "primary", "target": "standby", "reason": "it will be killed", "kind": "canary"}
-BEFORE_PASSES = ("open_procedure", "check_readiness", "forecast", "announce_drill", "prepare_drill")
-#: Steps of a pass after whose last journal write the drill is killed, by default; all of them with SWITCHBACK_ROUNDS.
-SAMPLED = ("fence_producers", "drain_consumers", "stop_mirror_maker", "commit_groups", "open_target")
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A lab without Airflow, in whose topology a drill's time to live is over at once."""
-    state = tmp_path_factory.mktemp("lab")
-    try:
-        up(state, airflow=False)
-        made = Lab(state)
-        topology = yaml.safe_load(made.topology.read_text(encoding="utf-8"))
-        topology["drill"] |= {"time_to_live_seconds": 0.5, "records": 400}
-        made.topology.write_text(yaml.safe_dump(topology), encoding="utf-8")
-        yield made
-    finally:
-        down(state)
+#: Steps of a pass in which a drill is given up by default: fences, stops, commits, openings, redirections, topics and
+#: connectors that are made or changed. With SWITCHBACK_ROUNDS=all: every step of every pass, these first.
+SAMPLED = (
+    ("run_unplanned_failover", "fence_source"),
+    ("run_unplanned_failover", "open_target"),
+    ("run_second_failback", "fence_returned_cluster"),
+    ("run_second_failback", "start_flow_back"),
+    ("run_planned_failover", "fence_producers"),
+    ("run_planned_failover", "stop_mirror_maker"),
+    ("run_planned_failover", "commit_groups"),
+    ("run_planned_failover", "open_target"),
+)
+OWN_SAMPLED = ("clean_drill", "run_unplanned_failover", "prepare_drill", "open_procedure", "close_procedure")
+#: A step makes fewer writes than this.
+_MANY = 50
 
 
-class Killed(Exception):
-    """The process of a pass's step was killed, and with it the drill is given up."""
+def whole_or(sample: tuple[Any, ...], everything: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a sample first, and after it everything else if all rounds are wanted."""
+    rest = tuple(one for one in everything if one not in sample)
+    return sample + (rest if how_many(1, _MANY) > 1 else ())
 
 
-class Drills:
-    """Drills on one lab that are killed and given up.
-
-    Attributes:
-        before: what both clusters and all workers had before the first drill.
-    """
-
-    def __init__(self, lab: Lab, folder: Path) -> None:
-        self.lab, self.driver = lab, Stepping(lab, folder)
-        self.before = self.seen()
-
-    def seen(self) -> dict[str, Any]:
-        """Return topics, groups, ACL entries and connectors; without the topic of the journal's anchors."""
-        state: dict[str, Any] = {}
-        for alias in ALIASES:
-            admin = AdminClient(dict(self.lab.status()["clusters"][alias]["client_properties"]["admin"]))
-            state[alias] = {
-                "topics": sorted({*admin.list_topics(timeout=30).topics} - {"__switchback_journal"}),
-                "groups": sorted(group.group_id for group in admin.list_consumer_groups().result(30).valid),
-                "acls": sorted(map(str, without_marker(admin.describe_acls(acl_filter()).result(30)))),
-                "connectors": sorted(call_worker(self.lab, alias, "GET", "/connectors").json()),
-                "drills": requests.get(f"{self.lab.drill_connect_url(alias)}/connectors", timeout=10).json(),
-            }
-        return state
-
-    def killed_in(self, step: str, n: int) -> bool:
-        """Run a drill whose step is killed after its n-th journal write; return whether there was such a write."""
-        run = Run(PARAMS, dag_id="failover_drill")
-        for each in BEFORE_PASSES:
-            if each == step:
-                return self.driver.merged(self.driver.processes(run, each, kill_at=n))["state"] == "killed"
-            assert self.driver.step(run, each) == "done", run.texts
-        raise AssertionError(step)
-
-    def killed_in_pass(self, step: str, n: int) -> bool:
-        """Run a drill whose first pass is killed in a step, after its n-th journal write."""
-        run = Run(PARAMS, dag_id="failover_drill")
-        assert self.driver.forward(run, until="prepare_drill"), run.texts
-
-        def given_up(passed: Run) -> str:
-            for each in passed.steps:
-                if each == step:
-                    found = self.driver.merged(self.driver.processes(passed, each, kill_at=n))
-                    raise Killed(found["state"])
-                assert self.driver.step(passed, each) == "done", passed.texts
-            raise AssertionError(step)
-
-        self.driver.run_triggered = given_up
-        with pytest.raises(Killed) as ended:
-            self.driver.step(run, "run_planned_failover")
-        return str(ended.value) == "killed"
-
-    def clean(self) -> dict[str, str]:
-        """Have schedule_drills clean up; return drill -> what became of it."""
-        command = [sys.executable, "-m", "tests.faults.drills.janitor"]
-        environment = product_environment(self.lab) | self.driver.environment
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        lines = [line for line in done.stdout.splitlines() if line.startswith("ANSWERS ")]
-        assert lines, done.stdout[-2_000:] + done.stderr[-4_000:]
-        answers: dict[str, str] = json.loads(lines[0].removeprefix("ANSWERS "))
-        return answers
+IN_PASSES = whole_or(
+    SAMPLED, tuple((each, step) for each in PASSES for step in (*STEPS[PASSES[each]], "close_procedure"))
+)
+IN_OWN = whole_or(OWN_SAMPLED, (*OWN, *PASSES))
 
 
 @pytest.fixture(scope="module")
-def drills(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drills]:
-    """Drills on the lab."""
-    made = Drills(lab, tmp_path_factory.mktemp("steps"))
-    yield made
-    made.driver.close()
+def drills(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drills]:
+    """Drills on a lab of their own."""
+    yield from drills_on_a_lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.mktemp("steps"))
 
 
-def assert_nothing_left(drills: Drills, where: str) -> None:
-    """Clean up; assert that both clusters are as before, and that the drill is closed and its lease free."""
-    answers = drills.clean()
-    assert list(answers.values()) == ["cleaned"], (where, answers)
-    assert drills.seen() == drills.before, where
-    journal = Journal(f"sqlite:///{drills.lab.journal}")
-    lease = journal.lease("drill:primary+standby")
-    assert lease is not None and lease.outcome == "failed", where
-    assert drills.clean() == {}, where
+def points() -> Iterator[dict[str, Any]]:
+    """Yield where a step is killed: by default once, when it has acted and not written its outcome yet."""
+    wanted = how_many(1, _MANY)
+    if wanted == 1:
+        yield {"kill_unwritten": "outcome"}
+        return
+    for n in islice(count(1), wanted):
+        yield {"kill_at": n}
+        yield {"kill_unwritten": n + 1}
 
 
-def test_killed_while_it_makes_its_things(drills: Drills) -> None:
-    """After each journal write of prepare_drill that follows the intent; before it nothing was made."""
-    tried = 0
-    for n in range(1, 20):
-        if not drills.killed_in("prepare_drill", n):
+def told(how: dict[str, Any]) -> str:
+    """Return a point as text."""
+    ((kind, write),) = how.items()
+    return f"{'after' if kind == 'kill_at' else 'before'} write {write}"
+
+
+def test_continued_after_every_kill(drills: Drills) -> None:
+    """Every process of every step, its own and the passes', is killed once: the drill ends with its verdict."""
+    run = Run(PARAMS, dag_id="failover_drill")
+    tried: dict[str, int] = {}
+
+    def killed(one: Run, step: str, where: str) -> str:
+        found = drills.driver.killed_everywhere(one, step)
+        tried[where] = len(found)
+        print(f"{where}: killed {len(found)} times, then {one.ended[step]} {one.texts[step]}", flush=True)
+        return one.ended[step]
+
+    def passed(one: Run) -> str:
+        where = one.run_id.rpartition("__")[2]
+        for step in one.steps:
+            assert killed(one, step, f"{where}: {step}") == "done", one.texts
+        return "success" if killed(one, "close_procedure", f"{where}: close_procedure") == "done" else "failed"
+
+    drills.driver.run_triggered = passed
+    for step in (*run.steps, "close_procedure"):
+        if step == "run_planned_failover":
+            drills.start_clients(run)
+        assert killed(run, step, step) == "done", run.texts
+    evidence = evidence_of(drills, run)
+    print(sum(tried.values()), "kills:", tried, flush=True)
+    drill = evidence["drill"]
+    assert {one["name"]: one["outcome"] for one in drill["passes"]} == dict.fromkeys(PASSES, "completed")
+    for one in drill["passes"]:
+        counted = one["integrity"]
+        assert counted["written"] > 100 and counted["lost_unlisted"] == 0 == counted["positions_ahead"], one
+    planned, back, _, again = (one["integrity"] for one in drill["passes"])
+    assert planned["lost_listed"] == back["lost_listed"] == again["lost_listed"] == 0
+    assert drill["untouched"]["held"] is True and drill["left_over"] == [] and drill["scope_refusals"] == []
+    assert evidence["outcome"] == "completed" and drill["verdict"] in ("passed", "conditional"), drill["reasons"]
+    assert drills.clean() == ("done", {}) and drills.differences() == []
+
+
+def test_the_janitor_killed_after_every_write(drills: Drills) -> None:
+    """Each clean-up after it goes on; the last one leaves nothing, closes the drill and frees its lease."""
+    drills.given_up_in_pass("run_planned_failover", "redirect_clients", clients=True, kill_unwritten="outcome")
+    kills = [how for how in map(dict, _janitor_points()) if drills.clean(**how)[0] == "killed"]
+    assert len(kills) > 5
+    assert not drills.note(f"janitor killed {len(kills)} times", drills.problems(drill_is_made=False))
+
+
+def _janitor_points() -> Iterator[dict[str, int]]:
+    for n in range(1, 15):
+        yield {"kill_at": n}
+        yield {"kill_unwritten": n + 1}
+
+
+@pytest.mark.parametrize("n", range(1, 1 + how_many(4, 12)))
+def test_the_janitor_killed_once(drills: Drills, n: int) -> None:
+    """The clean-up after it finds what a clean-up of the same drill has left."""
+    drills.prepared()
+    drills.clean(kill_at=n)
+    assert not drills.note(f"janitor killed after write {n}", drills.problems(drill_is_made=False))
+
+
+def test_the_janitor_killed_before_every_request(drills: Drills) -> None:
+    """Between stopping a connector, deleting its offsets, and deleting it; then topics, groups and ACL entries."""
+    drills.given_up_in_pass("run_planned_failover", "open_target", clients=True, kill_unwritten="outcome")
+    hooks = ("json_endpoint.JsonEndpoint.attempt", "brokers.acls.ClusterAcls.remove")
+    hooks += ("brokers.topics.ClusterTopics.delete_topics", "brokers.groups.ClusterGroups.delete_groups")
+    kills = [
+        name for hook in hooks for n in range(1, 13) if drills.clean(kill_before=(name := f"{hook}#{n}"))[0] == "killed"
+    ]
+    assert len(kills) > 5, kills
+    assert not drills.note(f"janitor killed before {kills}", drills.problems(drill_is_made=False))
+
+
+@pytest.mark.parametrize("step", IN_OWN)
+def test_given_up_in_a_step_of_its_own(drills: Drills, step: str) -> None:
+    """Whatever it has made is removed, and the drill is closed."""
+    wrong = []
+    for how in points():
+        killed = drills.given_up_in_own(step, **how)
+        wrong += drills.note(f"{step} {told(how) if killed else 'whole'}", drills.problems(drill_is_made=False))
+        if not killed:
             break
-        answers = drills.clean()
-        assert set(answers.values()) <= {"cleaned"} and drills.seen() == drills.before, (n, answers)
-        tried += 1
-        _release(drills)
-    assert tried >= 3
-    # The last one was not killed: it is left with all that it made.
-    assert_nothing_left(drills, "prepared")
+    assert not wrong, "\n".join(wrong)
 
 
-def _release(drills: Drills) -> None:
-    """Free the lease of a drill that had made nothing when it was killed, as its close_procedure would."""
-    journal = Journal(f"sqlite:///{drills.lab.journal}")
-    lease = journal.lease("drill:primary+standby")
-    if lease is not None and lease.released_at is None:
-        journal.release_lease("drill:primary+standby", lease.holder, lease.epoch, "failed")
-
-
-@pytest.mark.parametrize("step", SAMPLED)
-def test_killed_in_the_middle_of_a_pass(drills: Drills, step: str) -> None:
+@pytest.mark.parametrize(("a_pass", "step"), IN_PASSES)
+def test_given_up_in_a_pass(drills: Drills, a_pass: str, step: str) -> None:
     """Its fence, its stop, its commits, its opening: all are removed with what they were set on."""
-    for n in range(1, 1 + how_many(3)):
-        if drills.killed_in_pass(step, n):
-            assert_nothing_left(drills, f"{step} {n}")
-        else:
-            assert_nothing_left(drills, f"{step} whole")
+    wrong = []
+    for how in points():
+        killed = drills.given_up_in_pass(a_pass, step, **how)
+        wrong += drills.note(f"{a_pass} {step} {told(how) if killed else 'whole'}", drills.problems())
+        if not killed:
             break
+    assert not wrong, "\n".join(wrong)
+
+
+def test_given_up_with_its_clients_killed(drills: Drills) -> None:
+    """They never say that they have ended: the clean-up waits for them only so long, and removes their group."""
+    run = drills.prepared(clients=True)
+    drills.kill_clients()
+    assert run.ended["prepare_drill"] == "done"
+    assert not drills.note("clients killed", drills.problems())
 
 
 def test_a_procedure_takes_precedence_over_a_drill_that_holds_its_fence(drills: Drills) -> None:
     """Its first step gets the clusters at once; the drill's next step refuses, and it is cleaned up afterwards."""
-    run, live = Run(PARAMS, dag_id="failover_drill"), Run({**PARAMS, "kind": None, "reason": "an incident"})
-    assert drills.driver.forward(run, until="prepare_drill"), run.texts
+    run, live = drills.prepared(), Run({**PARAMS, "kind": None, "reason": "an incident"})
 
     def overtaken(passed: Run) -> str:
         assert drills.driver.forward(passed, until="fence_producers"), passed.texts
         assert drills.driver.step(live, "open_procedure") == "done", live.texts
-        raise Killed(f"{drills.driver.step(passed, 'drain_consumers')}: {passed.texts['drain_consumers']}")
+        raise GivenUp(f"{drills.driver.step(passed, 'drain_consumers')}: {passed.texts['drain_consumers']}")
 
     drills.driver.run_triggered = overtaken
-    with pytest.raises(Killed, match="refused: A procedure takes precedence over this drill"):
+    with pytest.raises(GivenUp, match="refused: A procedure takes precedence over this drill"):
         drills.driver.step(run, "run_planned_failover")
-    assert all("takes precedence" in answer for answer in drills.clean().values())
+    state, answers = drills.clean()
+    assert state == "refused" and "takes precedence" in answers["message"]
     for step in ("return_to_source", "close_procedure"):
         drills.driver.step(live, step)
-    assert_nothing_left(drills, "overtaken")
+    assert not drills.note("overtaken", drills.problems())

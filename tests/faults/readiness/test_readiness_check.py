@@ -1,198 +1,143 @@
-"""Each finding of readiness_check, provoked on real clusters: found at the next check, and gone when it is mended."""
+"""Findings of readiness_check that time, silence and lag make, on real clusters: found at the next check, then gone.
+
+Findings of wrong settings, rights and topics: `test_findings.py`. Lag against the truth: `test_lag.py`.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
-import yaml
-from confluent_kafka import Producer
+import pytest
 from confluent_kafka.admin import NewTopic
 
-from lab.environment.brokers import admin_client
-from lab.environment.connect import call_worker, connector_name
-from lab.environment.processes import list_processes
-from lab.environment.state import Lab
-from tests.faults.readiness.one_check import SOURCE, TARGET, check, pass_drill
+from tests.faults.readiness.checked_site import (
+    APPENDED,
+    BUSY,
+    GROUP,
+    IDLE,
+    LIMITS,
+    MENDED_SECONDS,
+    PARTITIONS,
+    CheckedSite,
+    changed_items,
+    checked_site,
+    found,
+    signal_session,
+)
+from tests.faults.readiness.one_check import SOURCE, TARGET
 from tests.faults.support import always_on
 from tests.faults.support.scene import until
 
-#: Of the last topic brokers set the timestamps, so that copies have other ones than their originals.
-BUSY, IDLE, APPENDED, PARTITIONS = "busy", "idle", "appended", 3
 #: Records written while MirrorMaker 2 is stopped: the truth that the lag is compared with.
 WRITTEN, WRITTEN_TO_APPENDED = 300, 50
-#: Limits in seconds that let faults be found soon, and still leave room for this machine's pauses.
-LIMITS = {"record_age_seconds": 20.0, "replication_latency_seconds": 20.0}
-MENDED_SECONDS = 90.0
+#: A little longer than a minute and three intervals of the lab's recorder, after which recorder and watcher count as
+#: silent; and seconds after which a topic that nobody creates is missed.
+SILENT_SECONDS, MISSED_SECONDS = 93.0, 61.0
+NEW = "born-late"
 
 
-class Site:
-    """A lab with a busy topic, an idle one, and what each check has said."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self._producer = Producer({**lab.client_properties(SOURCE, "admin"), "linger.ms": 5})
-        admin = admin_client(lab, SOURCE)
-        by_broker = NewTopic(APPENDED, 1, 1, config={"message.timestamp.type": "LogAppendTime"})
-        for future in admin.create_topics([NewTopic(BUSY, PARTITIONS, 1), NewTopic(IDLE, 1, 1), by_broker]).values():
-            future.result()
-        topology = yaml.safe_load(lab.topology.read_text())
-        for flow in topology["flows"]:
-            flow["readiness"] = dict(LIMITS)
-        lab.topology.write_text(yaml.safe_dump(topology))
-
-    def write(self, topic: str, count: int) -> None:
-        """Write so many records, spread over the topic's partitions, and wait for their acknowledgement."""
-        for number in range(count):
-            self._producer.produce(
-                topic, f"{topic} {time.time_ns()} {number}", partition=number % PARTITIONS * (topic == BUSY)
-            )
-        assert self._producer.flush(30) == 0
-
-    @contextmanager
-    def under_load(self) -> Iterator[None]:
-        """Write to the busy topic inside this context."""
-        ended = threading.Event()
-
-        def work() -> None:
-            while not ended.wait(0.1):
-                self.write(BUSY, 20)
-
-        writer = threading.Thread(target=work)
-        writer.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            writer.join()
-
-    def check(self) -> dict[str, Any]:
-        """Check once, and print what was said."""
-        document = check(self.lab)
-        print(
-            json.dumps({k: document[k] for k in ("state", "reasons", "if_now", "lag", "ages", "took_seconds")}),
-            flush=True,
-        )
-        return document
-
-    def connector(self, method: str, what: str, body: Any = None) -> Any:
-        """Ask the flow's source connector, or tell it something."""
-        name = connector_name(SOURCE, TARGET, "source")
-        answer = call_worker(self.lab, TARGET, method, f"/connectors/{name}/{what}", body)
-        answer.raise_for_status()
-        return answer
-
-    def stands(self) -> bool:
-        """Whether the source connector is STOPPED without tasks."""
-        status = self.connector("GET", "status").json()
-        return status["connector"]["state"] == "STOPPED" and not status["tasks"]
-
-    def mended(self, *ids: str) -> dict[str, Any]:
-        """Check until none of these findings is left."""
-        return dict(until(lambda: self._without(ids), f"{ids} to be mended", MENDED_SECONDS, pause=1.0))
-
-    def _without(self, ids: tuple[str, ...]) -> dict[str, Any] | None:
-        document = self.check()
-        return None if found(document) & {*ids} else document
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CheckedSite]:
+    """A flow that is VERIFIED."""
+    with checked_site(tmp_path_factory) as made:
+        with made.under_load():
+            made.make_verified()
+        yield made
 
 
-def found(document: dict[str, Any]) -> set[str]:
-    """The ids of what was found, but warnings."""
-    return {finding["id"] for finding in document["findings"] if finding["severity"] != "warning"}
-
-
-def signal_session(lab: Lab, name: str, number: int) -> None:
-    """Send a signal to all processes of one of the lab's sessions."""
-    leader = lab.processes.pid(name)
-    for seen in list_processes():
-        if seen.session == leader:
-            os.kill(seen.pid, number)
-
-
-def test_findings_come_and_go(fresh_lab: Callable[..., Path]) -> None:
-    """On one lab, one fault after the other, under load; and none on the healthy lab."""
-    lab = Lab(fresh_lab("identity", airflow=False))
-    for dag_id in (always_on.RECORDER, always_on.WATCHER):
-        always_on.start(lab, dag_id)
-    site = Site(lab)
-    site.write(IDLE, 5)
-    site.write(APPENDED, 5)
+def test_nothing_is_found_under_load(site: CheckedSite) -> None:
+    """Records, positions and checkpoints move, one topic stands still: VERIFIED at each check."""
     with site.under_load():
-        healthy = site.mended(
-            "topics_match", "recorder_silent", "watcher_silent", "replication_latency", "figure_unknown"
-        )
-        assert found(healthy) == {"drill_missing"}, healthy["reasons"]
-        pass_drill(lab)
-        for _ in range(3):
+        for _ in range(5):
             document = site.check()
             assert document["state"] == "VERIFIED", document["reasons"]
-    the_flow_stands(site)
-    a_setting_differs(site)
-    the_recorder_is_frozen(site)
-    the_source_is_away(site)
+            time.sleep(LIMITS["record_age_seconds"] / 4)
 
 
-def the_flow_stands(site: Site) -> None:
-    """The source connector is stopped, records wait, and a topic is deleted on the target."""
-    site.mended("record_age")
+def test_the_flow_stands(site: CheckedSite) -> None:
+    """The source connector is stopped, records wait, limits are exceeded, and a topic is deleted on the target."""
     until(lambda: site.check()["lag"]["records"] == 0, "the target to have all", MENDED_SECONDS)
-    site.connector("PUT", "stop")
-    until(site.stands, "the connector to stand")
-    site.write(BUSY, WRITTEN)
-    site.write(APPENDED, WRITTEN_TO_APPENDED)
-    admin = admin_client(site.lab, TARGET)
-    (deleted,) = admin.delete_topics([IDLE]).values()
-    deleted.result()
-    time.sleep(LIMITS["record_age_seconds"] + 1)
-    document = site.check()
-    assert found(document) >= {"connectors_run", "record_age", "replication_latency", "topics_match"}, document[
-        "reasons"
-    ]
-    assert document["state"] == "NOT_VERIFIED"
-    lag, if_now = document["lag"], document["if_now"]
-    truth = WRITTEN + WRITTEN_TO_APPENDED
-    assert (lag["records"], if_now["possible"], if_now["certain"]) == (truth, truth, truth)
-    assert lag["seconds"] > LIMITS["record_age_seconds"] and lag["bytes"] > 10 * WRITTEN
-    assert [row["topic"] for row in lag["worst"]] == [BUSY] * PARTITIONS + [APPENDED]
-    site.connector("PUT", "resume")
-    document = site.mended("connectors_run", "record_age", "replication_latency", "topics_match")
+    with site.stopped():
+        site.write(BUSY, WRITTEN)
+        site.write(APPENDED, WRITTEN_TO_APPENDED)
+        (deleted,) = site.admins[TARGET].delete_topics([site.remote(IDLE)]).values()
+        deleted.result()
+        time.sleep(LIMITS["record_age_seconds"] + 1)
+        with site.flow(readiness={**LIMITS, "lag_records": WRITTEN, "lag_bytes": 10 * WRITTEN}):
+            document = site.finds(
+                "connectors_run",
+                "record_age",
+                "lag_records",
+                "lag_bytes",
+                "records_copied",
+                "replication_latency",
+                "topics_match",
+            )
+        assert document["state"] == "NOT_VERIFIED"
+        lag, if_now = document["lag"], document["if_now"]
+        truth = WRITTEN + WRITTEN_TO_APPENDED
+        assert (lag["records"], if_now["possible"], if_now["certain"]) == (truth, truth, truth)
+        assert lag["seconds"] > LIMITS["record_age_seconds"] and lag["bytes"] > 10 * WRITTEN
+        assert [row["topic"] for row in lag["worst"]] == [BUSY] * PARTITIONS + [APPENDED]
+    document = site.mended("connectors_run", "record_age", "replication_latency", "topics_match", "records_copied")
     assert document["lag"]["records"] == 0
     # MirrorMaker 2 has created the topic again, and will never copy the records that were in it.
     assert found(document) == {"copies_missing"}, document["reasons"]
     site.write(IDLE, 1)
     site.mended("copies_missing")
+    site.verified()
 
 
-def a_setting_differs(site: Site) -> None:
-    """The drill does not count any more; it does again when the setting is as it was."""
-    config = site.connector("GET", "config").json()
-    site.connector("PUT", "config", {**config, "offset.lag.max": "77"})
-    document = site.mended("connectors_run", "figure_unknown", "replication_latency")
-    assert document["state"] == "NEEDS_VERIFICATION" and found(document) == {"changed_since_drill"}, document["reasons"]
-    assert "offset.lag.max" in document["reasons"][0] and "now 77" in document["reasons"][0]
-    site.connector("PUT", "config", config)
-    assert site.mended("changed_since_drill", "connectors_run", "replication_latency")["state"] == "VERIFIED"
+def test_silence_is_found(site: CheckedSite) -> None:
+    """Recorder and watcher are frozen, checkpoints and offset syncs refused, a topic is not created: all at once."""
+    with ExitStack() as faults, site.under_load():
+        for name in (always_on.RECORDER, always_on.WATCHER):
+            faults.enter_context(frozen(site, f"always-on-{name}"))
+        # MirrorMaker 2's connectors stay RUNNING; each right that one of them lacks is another cause.
+        faults.enter_context(site.entry(SOURCE, "mm2", "GROUP", GROUP, "DESCRIBE", "DENY"))
+        syncs = f"mm2-offset-syncs.{SOURCE}.internal"
+        faults.enter_context(site.entry(TARGET, "mm2", "TOPIC", syncs, "WRITE", "DENY"))
+        faults.enter_context(site.entry(TARGET, "mm2", "TOPIC", site.remote(NEW), "CREATE", "DENY"))
+        faults.enter_context(site.entry(TARGET, "mm2", "BROKER", "kafka-cluster", "CREATE", "DENY"))
+        site.create(NewTopic(NEW, 1, 1))
+        first = site.check()
+        assert "topics_new" in found(first, "warning") and "topics_match" not in found(first), first["reasons"]
+        time.sleep(max(SILENT_SECONDS, MISSED_SECONDS) + 2.0)
+        document = site.check()
+        expected = {"recorder_silent", "watcher_silent", "checkpoints_quiet", "offset_syncs_quiet", "topics_match"}
+        assert expected <= found(document) <= {*expected, "changed_since_drill"}, document["reasons"]
+    with site.under_load():
+        site.mended(*expected, "changed_since_drill")
+    site.verified()
 
 
-def the_recorder_is_frozen(site: Site) -> None:
-    """Its newest sample grows old."""
-    name = f"always-on-{always_on.RECORDER}"
-    signal_session(site.lab, name, signal.SIGSTOP)
-    time.sleep(32.0)
-    document = site.check()
-    signal_session(site.lab, name, signal.SIGCONT)
-    assert found(document) == {"recorder_silent"}, document["reasons"]
-    assert site.mended("recorder_silent")["state"] == "VERIFIED"
+def test_running_and_copying_nothing_is_found(site: CheckedSite) -> None:
+    """MirrorMaker 2 may not read any more: its connector and tasks stay RUNNING, and the target does not grow."""
+    with site.under_load(), site.entry(SOURCE, "mm2", "TOPIC", BUSY, "READ", "DENY"):
+        until(lambda: "replication_moves" in found(site.check()), "the finding", 60.0)
+        assert site.runs(), "the connector says that it does not run"
+        time.sleep(LIMITS["record_age_seconds"])
+        assert {"replication_moves", "record_age", "records_copied"} <= found(site.check())
+    with site.under_load():
+        site.mended("replication_moves", "record_age", "records_copied", "changed_since_drill", "replication_latency")
+    site.verified()
 
 
-def the_source_is_away(site: Site) -> None:
+def test_the_drill_counts_again_when_a_setting_is_as_it_was(site: CheckedSite) -> None:
+    """The item is named with before and after."""
+    with site.configured(**{"offset.lag.max": "77"}):
+        document = site.mended("connectors_run", "figure_unknown", "replication_latency")
+        assert document["state"] == "NEEDS_VERIFICATION" and found(document) == {"changed_since_drill"}
+        assert len(changed_items(document)) == 1
+        assert "offset.lag.max" in document["reasons"][0] and "now 77" in document["reasons"][0]
+    site.verified()
+
+
+def test_the_source_is_away(site: CheckedSite) -> None:
     """Nothing of it is taken for good; what it accepted meanwhile is unknown, and no figure is 0 for it."""
     pid = site.lab.status()["clusters"][SOURCE]["pids"]["broker"]
     os.kill(pid, signal.SIGSTOP)
@@ -200,7 +145,18 @@ def the_source_is_away(site: Site) -> None:
         document = site.check()
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert document["state"] in ("UNKNOWN", "NOT_VERIFIED") and "cannot_read" in found(document), document["reasons"]
+    assert document["state"] in ("UNKNOWN", "NOT_VERIFIED"), document["reasons"]
+    assert {"cannot_read", "figure_unknown", "fingerprint_unknown"} <= found(document), document["reasons"]
     assert document["lag"] is None and document["if_now"]["possible"] is None
     assert document["if_now"]["certain"] == 0 and document["if_now"]["at"]["certain"]
-    site.mended("cannot_read", "figure_unknown", "fingerprint_unknown", "replication_latency", "connectors_run")
+    site.verified()
+
+
+@contextmanager
+def frozen(site: CheckedSite, name: str) -> Iterator[None]:
+    """Stop all processes of one of the lab's sessions inside this context."""
+    signal_session(site.lab, name, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        signal_session(site.lab, name, signal.SIGCONT)

@@ -242,6 +242,13 @@ def way_back_killed_at_every_point(rounds: Rounds, at: str = "review_translation
     return wrong, n
 
 
-def how_many(default: int) -> int:
-    """Return the number of rounds from SWITCHBACK_ROUNDS, or the default."""
-    return int(os.environ.get("SWITCHBACK_ROUNDS", default))
+def how_many(default: int, everything: int | None = None) -> int:
+    """Return the number of rounds from SWITCHBACK_ROUNDS, a number or `all`; without it the default.
+
+    Args:
+        everything: the number for `all`; None where rounds have no natural end, and `all` means the default.
+    """
+    wanted = os.environ.get("SWITCHBACK_ROUNDS", str(default))
+    if wanted == "all":
+        return default if everything is None else everything
+    return int(wanted)

@@ -3,8 +3,8 @@ on stdout.
 
 What Airflow does around a step is left out (parking a question, waking after a wait, trying again): the driver does it.
 A process can be killed with -9, or frozen until it is thawed, right after its n-th journal write or just before it
-calls a hook; it can be refused every byte it writes to files, as on a full disk; several processes of one step can be
-started at once.
+calls a hook, or killed just before a journal write; it can be refused every byte it writes to files, as on a full disk;
+several processes of one step can be started at once; a task can run beside the steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -48,12 +48,20 @@ def load_dag(dag_id: str) -> Any:
     return module.dag
 
 
-def count_writes(kill_at: int | None, freeze_at: int | None) -> Callable[[], int]:
-    """Count the process's journal writes from now on; kill or freeze the process after the given write."""
+def count_writes(
+    kill_at: int | None, freeze_at: int | None, kill_unwritten: int | str | None = None
+) -> Callable[[], int]:
+    """Count the process's journal writes from now on; kill or freeze the process after a write, or kill it just before.
+
+    Args:
+        kill_unwritten: the number of the write, or the kind of the entry, such as `outcome`.
+    """
     seen = [0]
 
     def counted(write: Callable[..., Any]) -> Callable[..., Any]:
         def then_die(self: Journal, *args: Any, **kwargs: Any) -> Any:
+            if kill_unwritten is not None and kill_unwritten in (seen[0] + 1, *args[2:3]):
+                os.kill(os.getpid(), signal.SIGKILL)
             done = write(self, *args, **kwargs)
             seen[0] += 1
             if seen[0] == kill_at:
@@ -84,6 +92,12 @@ def stop_before(hook: str, number: signal.Signals) -> None:
     setattr(owner, name, stopped)
 
 
+def look_ahead(days: float) -> None:
+    """Let this process compare with a later time than that of what it writes."""
+    now = Journal.now
+    Journal.now = lambda self: now(self) + timedelta(days=days)
+
+
 @contextmanager
 def full_disk(full: bool) -> Iterator[None]:
     """Let no file of this process grow; Python ignores SIGXFSZ, so that a write fails as on a full disk."""
@@ -109,10 +123,10 @@ def act(asked: dict[str, Any]) -> dict[str, Any]:
     hitl.upsert_hitl_detail = lambda **_: None
     try:
         if "event" in asked:
-            task.execute_complete(context, asked["event"])
+            value = task.execute_complete(context, asked["event"])
         else:
-            getattr(task, "resume" if asked.get("woken") else "execute")(context)
-        return {"state": "done"}
+            value = getattr(task, "resume" if asked.get("woken") else "execute")(context)
+        return {"state": "done", "value": value}
     except TaskDeferred:
         return {"state": "waiting"}
     except DagRunTriggerException as wanted:
@@ -155,10 +169,11 @@ def forked(asked: dict[str, Any], answer: Path, log: Path) -> int:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     os.environ.update(asked["environment"])
-    writes = count_writes(asked.get("kill_at"), asked.get("freeze_at"))
+    writes = count_writes(asked.get("kill_at"), asked.get("freeze_at"), asked.get("kill_unwritten"))
     for key, number in (("kill_before", signal.SIGKILL), ("freeze_before", signal.SIGSTOP)):
         if key in asked:
             stop_before(asked[key], number)
+    look_ahead(asked.get("days_ahead", 0.0))
     with full_disk(asked.get("full_disk", False)):
         found = act(asked)
     answer.write_text(json.dumps(found | {"writes": writes()}))
@@ -180,7 +195,7 @@ def ended(pid: int, answer: Path, seconds: float) -> dict[str, Any]:
 
 
 def served(asked: dict[str, Any], number: int) -> list[dict[str, Any]]:
-    """Continue a frozen process or start processes, as requested; return how each ended."""
+    """Continue a process or start processes, as requested; return how each ended, or that it runs beside the steps."""
     seconds = asked.get("seconds", LONGEST_SECONDS)
     if "thaw" in asked:
         os.kill(asked["thaw"], signal.SIGCONT)
@@ -188,6 +203,10 @@ def served(asked: dict[str, Any], number: int) -> list[dict[str, Any]]:
     folder = Path(asked["folder"])
     answers = [folder / f".answer-{number}-{copy}" for copy in range(asked.get("copies", 1))]
     pids = [forked(asked, answer, folder / "steps.log") for answer in answers]
+    if asked.get("beside"):
+        return [
+            {"state": "frozen", "pid": pid, "answer": str(answer)} for pid, answer in zip(pids, answers, strict=True)
+        ]
     return [ended(pid, answer, seconds) for pid, answer in zip(pids, answers, strict=True)]
 
 

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +27,8 @@ STEPS = {dag_id: tuple(map(str, procedure.steps)) for dag_id, procedure in PROCE
 FORWARD, WITHOUT_SOURCE, BACK = (STEPS[dag_id] for dag_id in ("planned_failover", "unplanned_failover", "failback"))
 TRIES = 3
 WOKEN_AFTER = 1.0
+#: Faults whose number counts the journal writes of one try, which may be made by several processes.
+_KILLS = ("kill_at", "kill_unwritten")
 
 
 def more_connections_path(lab: Lab) -> Path:
@@ -91,6 +94,8 @@ class Stepping:
         self.asked = asked or (lambda run, gate, seconds: "Approve")
         #: Runs that steps have triggered: run id -> Airflow's state.
         self.triggered: dict[str, str] = {}
+        #: What an answerer writes into a gate's fields: gate -> field -> text.
+        self.texts: dict[str, dict[str, str]] = {}
         #: Called with such a run; returns its state.
         self.run_triggered: Callable[[Run], str] = self.whole_triggered
         self._told = folder / "answers.json"
@@ -144,8 +149,12 @@ class Stepping:
         asked |= {"folder": str(self.folder), "environment": self.environment}
         return self._served(asked)
 
+    def beside(self, run: Run, task: str) -> dict[str, Any]:
+        """Start a task that runs beside the steps; return its process, for whose end `thaw` waits."""
+        return self.processes(run, task, beside=True)[0]
+
     def thaw(self, frozen: dict[str, Any]) -> dict[str, Any]:
-        """Continue a frozen process; return how it ended."""
+        """Continue a process that was frozen, or runs beside the steps; return how it ended."""
         return self.merged(self._served({"thaw": frozen["pid"], "answer": frozen["answer"]}))
 
     def _served(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
@@ -167,9 +176,9 @@ class Stepping:
         """Answer a gate as a user; return the event with which Airflow would resume the task."""
         person = {"id": by, "name": by}
         question = {"subject": subject, "body": "", "options": ["Approve", "Reject"]}
-        answer = {"chosen_options": [option], "responded_by_user": person}
+        answer = {"chosen_options": [option], "responded_by_user": person, "params_input": self.texts.get(gate, {})}
         self._tell(run, {gate: question | answer | {"responded_at": datetime.now(UTC).isoformat()}})
-        return {"chosen_options": [option], "responded_by_user": person, "params_input": {}}
+        return answer
 
     def keep_answers(self, path: Path) -> None:
         """Copy all answers given so far to a file."""
@@ -225,7 +234,7 @@ class Stepping:
                 wanted = Run(found["params"], found["run_id"], found["dag_id"])
                 self.triggered[wanted.run_id] = self.run_triggered(wanted)
             # The n-th journal write of a try may be made by the process that is woken after a wait or an answer.
-            later = {"kill_at": how["kill_at"] - written} if "kill_at" in how else {}
+            later = {kill: n - written if isinstance(n, int) else n for kill, n in how.items() if kill in _KILLS}
             if found["state"] == "parked":
                 found = self.merged(self.processes(run, step, event=self._event(run, step, found), **later))
             else:
@@ -233,6 +242,26 @@ class Stepping:
                 found = self.merged(self.processes(run, step, woken=True, **later))
         run.writes[step] = written + found.get("writes", 0)
         return found
+
+    def killed_at(self, run: Run, step: str, **how: Any) -> bool:
+        """Run one try of a step, without a second one; return whether its process was killed."""
+        self.before(run, step)
+        run.attempts[step] = run.attempts.get(step, 0) + 1
+        found = self._one_try(run, step, how)
+        run.ended[step], run.texts[step] = found["state"], found.get("text", "")
+        return found["state"] == "killed"
+
+    def killed_everywhere(self, run: Run, step: str) -> list[str]:
+        """Kill a step just before it writes its outcome, then after its n-th journal write for each n, to its end.
+
+        It is continued each time. Return the points.
+        """
+        points = ["before outcome"] if self.killed_at(run, step, kill_unwritten="outcome") else []
+        for n in count(1):
+            if not self.killed_at(run, step, kill_at=n):
+                break
+            points.append(f"after {n}")
+        return points
 
     @staticmethod
     def merged(found: list[dict[str, Any]]) -> dict[str, Any]:

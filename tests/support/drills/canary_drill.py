@@ -246,7 +246,9 @@ def good_facts(**changes: Any) -> DrillFacts:
         },
         code_digest="a" * 64,
         folder="/srv/switchback/evidence/failover_drill__primary__standby__2026-11-27",
-        retention="5 years",
+        kept_days=1826,
+        signature="none: the topology names no key under journal.public_keys",
+        started_by="a person",
     )
     return replace(facts, **changes)
 
@@ -339,7 +341,9 @@ def evidence_with(section: Mapping[str, Any] | None, **changes: Any) -> dict[str
         "achieved": None,
         "drill": section,
         "problems": [],
+        "notices": [],
         "closed_at": at(700),
+        "clock": "the clock of the journal's PostgreSQL server",
         "previous_digest": "8" * 64,
     }
     whole |= changes

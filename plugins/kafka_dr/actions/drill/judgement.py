@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,18 +19,22 @@ from kafka_dr.domain.drill.facts import (
     DrillFacts,
     DrillPass,
     Integrity,
+    NotDone,
     Participant,
     SignOffAnswer,
     Untouched,
 )
+from kafka_dr.domain.drill.planted import planted_faults
 from kafka_dr.domain.drill.section import drill_section
 from kafka_dr.domain.evidence.evidence import steps_of
+from kafka_dr.domain.plain_text import format_moment
 from kafka_dr.domain.readiness.state import Gravity
-from kafka_dr.errors import ApprovalMissing, HookUnavailable
+from kafka_dr.errors import ApprovalMissing, BadInput, HookUnavailable
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.drill_run import GROUPS, TOPICS, installation_of
+from kafka_dr.procedure.drill_run import GROUPS, TOPICS, PrivateInstallation, installation_of
 from kafka_dr.procedure.entries import (
     DrillCleaned,
+    DrillGivenUp,
     DrillJudged,
     DrillObserved,
     DrillSignedOff,
@@ -42,7 +46,7 @@ from kafka_dr.procedure.entries import (
     facts_in,
 )
 from kafka_dr.procedure.run import Run, opened_by
-from kafka_dr.procedures import FAILOVER_DRILL
+from kafka_dr.procedures import DUE_RUN, FAILOVER_DRILL
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 _PACKAGES = {"airflow": "apache-airflow", "spark": "pyspark", "confluent_kafka": "confluent-kafka"}
@@ -55,13 +59,13 @@ _DAGS = {
 _BACK = (Step.RUN_FAILBACK, Step.RUN_SECOND_FAILBACK)
 
 
-def judge_drill(procedure: Run, closed_at: str | None = None) -> dict[str, Any]:
+def judge_drill(procedure: Run, evidence: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the `drill` section of the evidence, by what the journal has now.
 
     Args:
-        closed_at: when the drill ended, ISO 8601 UTC; None while it runs.
+        evidence: the evidence that is about to be written; None while the drill runs.
     """
-    return drill_section(_facts(procedure, closed_at))
+    return drill_section(_facts(procedure, evidence or {}))
 
 
 def file_drill(procedure: Run, epoch: int) -> ProcedureClosed:
@@ -70,7 +74,7 @@ def file_drill(procedure: Run, epoch: int) -> ProcedureClosed:
         return file_evidence(procedure, epoch)
 
     def complete(evidence: dict[str, Any]) -> dict[str, Any]:
-        section = judge_drill(procedure, evidence["closed_at"])
+        section = judge_drill(procedure, evidence)
         # Before the closing entry: a drill whose verdict is not noted would never count.
         _record_verdict(procedure, section, evidence["closed_at"])
         told = {key: value for key, value in evidence.items() if key != "digest"} | {"drill": section}
@@ -118,22 +122,24 @@ def drill_markdown(section: Mapping[str, Any]) -> str:
     )
 
 
-def _facts(procedure: Run, closed_at: str | None) -> DrillFacts:
+def _facts(procedure: Run, evidence: Mapping[str, Any]) -> DrillFacts:
     progress, request, opened = procedure.progress, procedure.request, procedure.progress.opened
     observed, cleaned = progress.done(DrillObserved), progress.done(DrillCleaned)
     objectives = procedure.flow.objectives
     lines = [entry for entry in procedure.journal.entries(procedure.id) if entry.step != Step.CLOSE_PROCEDURE]
     previous = _previous_section(procedure)
-    kind = kind_of(procedure)
+    kind, starter = kind_of(procedure), _starter(procedure)
+    passes = [one for step in PASSES if (one := _pass(procedure, step)) is not None]
     return DrillFacts(
         drill_id=procedure.id,
         kind=kind,
         source=request.source,
         target=request.target,
         reason=request.reason,
+        started_by=_started_by(procedure, starter),
         announced=True if kind == "full" else None,
         triggered_at=opened.triggered_at if opened else None,
-        closed_at=closed_at,
+        closed_at=evidence.get("closed_at"),
         drill_days=objectives.drill_days,
         retest_days=objectives.retest_days,
         scope=_scope(procedure, kind, observed),
@@ -142,8 +148,9 @@ def _facts(procedure: Run, closed_at: str | None) -> DrillFacts:
         outlook=observed.outlook if observed else None,
         checks=_checks(procedure),
         assumptions=_assumptions(kind),
-        participants=_participants(procedure),
-        passes=[one for step in PASSES if (one := _pass(procedure, step)) is not None],
+        participants=[*_participants(procedure, starter), *_informed(evidence.get("notices") or ())],
+        passes=passes,
+        planted=list(planted_faults(passes)),
         deviations=_deviations(procedure, kind),
         steps=steps_of(lines, [step.value for step in Step]),
         planned_steps=[step.value for step in FAILOVER_DRILL.steps],
@@ -155,7 +162,7 @@ def _facts(procedure: Run, closed_at: str | None) -> DrillFacts:
         sign_offs=[
             SignOffAnswer(signed.signed_by, signed.signed_at or "", signed.texts)
             for signed in progress.facts(DrillSignedOff)
-            if signed.signed_by is not None and signed.accepted and not signed.by_starter
+            if signed.signed_by is not None and signed.accepted
         ],
         previous=previous.get("drill") if previous else None,
         previous_digest=previous.get("digest") if previous else None,
@@ -163,6 +170,8 @@ def _facts(procedure: Run, closed_at: str | None) -> DrillFacts:
         versions=_versions(observed),
         code_digest=(observed.fingerprint.get("voiding") or {}).get("product") if observed else None,
         folder=str(procedure.artifacts.folder),
+        kept_days=procedure.topology.evidence_kept_days,
+        signature=_signature(procedure),
     )
 
 
@@ -174,19 +183,28 @@ def _scope(procedure: Run, kind: str, observed: DrillObserved | None) -> dict[st
     flow = f"{procedure.request.source}->{procedure.request.target}"
     if kind != "canary":
         return {"clusters": clusters, "flows": [flow], **(dict(observed.size) if observed else {})}
-    names = installation_of(procedure).names
-    settings = procedure.topology.drill
+    private, settings = installation_of(procedure), procedure.topology.drill
+    names = private.names
     return {
         "clusters": clusters,
         "flows": [flow],
         "topics": [names.topic(name) for name in TOPICS],
         "groups": [names.group(name) for name in GROUPS],
+        "connectors": _connectors(private),
         "partitions": len(TOPICS) * (settings.partitions if settings else 0),
         "records": settings.records if settings else None,
         "left_out": [
             {"what": "all of production's topics and groups", "why": "a canary drill moves what it has made alone"}
         ],
     }
+
+
+def _connectors(private: PrivateInstallation) -> list[str]:
+    """Return the drill's own connectors; [] if the topology has no workers for drills any more."""
+    try:
+        return sorted({name for flow in private.topology.flows for name in flow.connectors.names})
+    except BadInput:
+        return []
 
 
 def _scope_refusals(procedure: Run) -> list[str]:
@@ -225,18 +243,46 @@ def _rejection(signed: DrillSignedOff) -> str:
     return f"{signed.signed_by}: {signed.texts.get('conclusion') or 'no reason is stated'}"
 
 
-def _participants(procedure: Run) -> list[Participant]:
+def _starter(procedure: Run) -> str | None:
+    """Return the person who started the drill; None for a scheduled one, or if Airflow does not say."""
+    try:
+        return procedure.approvals.starter()
+    except (ApprovalMissing, HookUnavailable):
+        return None
+
+
+def _started_by(procedure: Run, starter: str | None) -> str | None:
+    if starter is not None:
+        return "a person"
+    return "schedule_drills" if procedure.identity.run_id.startswith(DUE_RUN) else None
+
+
+def _participants(procedure: Run, starter: str | None) -> list[Participant]:
+    opened = procedure.progress.opened
     signed = [
         Participant(fact.signed_by, "signed" if fact.accepted else "rejected", fact.signed_at)
         for fact in procedure.progress.facts(DrillSignedOff)
         if fact.signed_by is not None
     ]
-    try:
-        name, opened = procedure.approvals.starter(), procedure.progress.opened
-    except (ApprovalMissing, HookUnavailable):
-        # A scheduled drill was started by nobody.
-        return signed
-    return [Participant(name, "started", opened.triggered_at if opened else None), *signed]
+    began = [Participant(starter, "started", opened.triggered_at if opened else None)] if starter else []
+    return [*began, *signed]
+
+
+def _informed(notices: Iterable[Mapping[str, Any]]) -> list[Participant]:
+    """Return the routes on which a notice about the drill was delivered; who reads them, no program knows."""
+    return [
+        Participant(f"the people of {one['route']}", f"informed by {one['event']}", one["at"])
+        for one in notices
+        if one["state"] == "sent"
+    ]
+
+
+def _signature(procedure: Run) -> str:
+    """Return what signs the journal's closing entry, which is written after the report and holds its digest."""
+    keys = procedure.topology.journal.public_keys
+    if not keys:
+        return "none: the topology names no key under journal.public_keys"
+    return "on the journal's closing entry, which holds this digest: verify_evidence --journal checks the signature"
 
 
 def _pass(procedure: Run, step: Step) -> DrillPass | None:
@@ -283,15 +329,21 @@ def _not_run(procedure: Run) -> dict[str, str]:
     return {step.value: one.why_not for step, one in ended if not one.ran}
 
 
-def _stopped(procedure: Run) -> str | None:
-    """Return which step before the clean-up has no outcome, and why; None if all have one."""
+def _stopped(procedure: Run) -> NotDone | None:
+    """Return which step before the clean-up has no outcome, and why, or that the drill is given up; else None."""
+    given_up = procedure.progress.done(DrillGivenUp)
+    if given_up is not None:
+        since = format_moment(given_up.silent_since)
+        return NotDone(given_up.silent_step, f"given up: the drill has written nothing since {since}")
     for step in FAILOVER_DRILL.steps:
         if step in (Step.CLEAN_DRILL, Step.SIGN_OFF_DRILL):
             continue
         if procedure.journal.last(procedure.id, step, Entry.OUTCOME) is None:
             entries = [entry for entry in procedure.journal.entries(procedure.id) if entry.step == step]
             why = facts_in(entries, StepNotDone)
-            return f"{step}: {why[-1].reason if why else 'it has no outcome'}"
+            if not why:
+                return NotDone(step, "the step has no outcome: it did not begin, or its process ended")
+            return NotDone(step, why[-1].reason, why[-1].seen, why[-1].next_step)
     return None
 
 
@@ -318,5 +370,7 @@ def _versions(observed: DrillObserved | None) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     items: Mapping[str, Any] = (observed.fingerprint.get("voiding") or {}) if observed else {}
+    if product := items.get("product"):
+        versions["switchback"] = f"code {product}"
     stated = {name: str(value) for name, value in items.items() if name.endswith((".version", ".kafka")) and value}
     return versions | stated

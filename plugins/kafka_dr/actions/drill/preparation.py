@@ -97,7 +97,12 @@ def _commit_idle_groups(systems: Systems, private: PrivateInstallation, topics: 
         group = private.names.group(name)
         answers = source.commit(group, {tp: int(end * share) for tp, end in ends.items()})
         if wrong := {text for text in answers.values() if text != OK}:
-            raise ReadBackFailed(f"positions of {group} were not committed", ", ".join(sorted(wrong)))
+            raise ReadBackFailed(
+                f"positions of {group} were not committed",
+                ", ".join(sorted(wrong)),
+                f"If the group is active, a client that is not the drill's is a member: stop this client on"
+                f" {private.source}. Otherwise look for the error in the brokers' logs. Then start a new drill.",
+            )
 
 
 def _create_connectors(procedure: Run, systems: Systems, private: PrivateInstallation, topics: list[str]) -> None:

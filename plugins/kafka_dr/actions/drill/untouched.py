@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
+from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.kafka_model.acl import Authorizer
-from kafka_dr.domain.readiness.fingerprint import digest_of_text
+from kafka_dr.hooks.brokers.descriptions import Settings
+from kafka_dr.hooks.connect.connector_state import without_secrets
 from kafka_dr.procedure.run import Run
 
-State = dict[str, dict[str, str]]
+State = dict[str, dict[str, Any]]
+#: Beside a connector's settings: differs also if a setting differs that is not shown, such as a password.
+_ALL_SETTINGS = "the digest of all settings, hidden ones included,"
 
 
 def read_production(procedure: Run) -> State:
-    """Return kind -> name -> state of what a drill must not touch; configurations and settings as digests.
+    """Return kind -> name -> state of what a drill must not touch: a text, or settings by key without secrets.
 
     Names that only a drill makes are left out.
     """
@@ -24,8 +26,10 @@ def read_production(procedure: Run) -> State:
         topics = {name: info for name, info in cluster.topics().items() if DRILL not in name}
         settings = cluster.configs(topics)
         state[f"topics of {cluster.alias}"] = {
-            name: f"id {info.topic_id}, {len(info.partitions)} partitions, {_digest_of(settings.get(name, {}))}"
+            # A topic that was made again has the same name and another id.
+            name: {"id": info.topic_id, "partitions": len(info.partitions)} | {key: own[key] for key in own.non_default}
             for name, info in topics.items()
+            for own in [settings.get(name, Settings({}))]
         }
         if acls.authorizer() is Authorizer.BY_ACL:
             state[f"ACL entries of {cluster.alias}"] = {
@@ -33,15 +37,14 @@ def read_production(procedure: Run) -> State:
             }
     for worker in production_workers(procedure):
         connectors = systems.drill_connectors(worker).read_all()
-        state[f"connectors in {worker}"] = {name: _digest_of(found.config) for name, found in connectors.items()}
+        state[f"connectors in {worker}"] = {
+            name: {**without_secrets(found.config), _ALL_SETTINGS: digest_of(dict(found.config))[:12]}
+            for name, found in connectors.items()
+        }
         state[f"tasks in {worker}"] = {
             name: text for found in connectors.values() for name, text in found.tasks.items()
         }
     return state
-
-
-def _digest_of(settings: Mapping[str, Any]) -> str:
-    return digest_of_text(json.dumps(dict(settings), sort_keys=True))
 
 
 def production_workers(procedure: Run) -> list[str]:

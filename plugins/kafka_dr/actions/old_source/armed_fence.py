@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kafka_dr.actions.old_source.lost_source_fence import is_source_lost
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK, TELLING, WatchedSource, watched_sources
+from kafka_dr.domain.silence import SILENT_SECONDS
 from kafka_dr.errors import NotReady, ReadBackFailed
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
@@ -13,10 +14,6 @@ from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import FenceToArm, SourceToFence
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
-
-#: Seconds after the watcher's last heartbeat from which on the watcher counts as not running; the watcher writes a
-#: heartbeat every few seconds.
-_SILENT_SECONDS = 60.0
 
 
 def arm_fence(procedure: Run, step: str, topics: Iterable[str]) -> WatchedSource:
@@ -48,7 +45,7 @@ def watcher_seen(procedure: Run) -> str:
         # No watcher serves a drill: its source is whole, and the failback that follows fences it first.
         return procedure.now()
     last, now = procedure.journal.last_sign(Step.WATCH_OLD_SOURCE), procedure.journal.now()
-    if last is None or (now - last).total_seconds() > _SILENT_SECONDS:
+    if last is None or (now - last).total_seconds() > SILENT_SECONDS:
         sign_text = (
             "the journal has no heartbeat of watch_old_source"
             if last is None

@@ -29,6 +29,7 @@ from kafka_dr.actions.readiness.signs import (
 )
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.concurrently import run_concurrently
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.drills import drill_findings
 from kafka_dr.domain.readiness.lag import FlowLag, missing_copies
@@ -89,7 +90,7 @@ class FlowCheck:
         """Prepare the check; `before`: the document of the check before, None if there is none."""
         self._procedure = procedure
         self._limits = procedure.flow.readiness
-        self._now = procedure.journal.now()
+        self._now = self._began = procedure.journal.now()
         self._findings: list[ReadinessFinding] = []
         self._figures: list[Figure] = []
         self._ages: dict[str, float | None] = {}
@@ -101,6 +102,10 @@ class FlowCheck:
     @property
     def _seconds_now(self) -> float:
         return self._now.timestamp()
+
+    def _add_figure(self, name: str, value: float | None, why: str) -> None:
+        """Keep a figure for the verdict: it was true when the check began, or later."""
+        self._figures.append(Figure(name, value, self._began.timestamp(), why))
 
     def run(self) -> Checked:
         """Return what the check found."""
@@ -136,12 +141,12 @@ class FlowCheck:
         return Outlook(unknown=dict.fromkeys(("certain", "possible", "rereads", "seconds"), why))
 
     def _checked(self, lag: FlowLag | None, outlook: Outlook) -> Checked:
-        request = self._procedure.request
-        figures = unknown_figures(self._figures, self._seconds_now, _OLDEST_SECONDS)
+        request, ended_at = self._procedure.request, self._procedure.journal.now()
+        figures = unknown_figures(self._figures, ended_at.timestamp(), _OLDEST_SECONDS)
         return Checked(
             source=request.source,
             target=request.target,
-            at=self._procedure.journal.now(),
+            at=ended_at,
             findings=[*self._findings, *figures],
             outlook=outlook,
             lag=None if lag is None else lag.as_dict(),
@@ -150,6 +155,7 @@ class FlowCheck:
             last_run=last_run_of(self._procedure),
             drill=newest_drill(self._procedure),
             drill_days=self._procedure.flow.objectives.drill_days,
+            retest_days=self._procedure.flow.objectives.retest_days,
             movements=self._movements,
             awaited=self._awaited,
         )
@@ -199,7 +205,7 @@ class FlowCheck:
         self._findings += heartbeat_findings(self._ages["heartbeat"], self._limits.replication_latency_seconds)
         if flow.connectors.heartbeat is not None:
             why = "the target has no mirrored heartbeat of this flow"
-            self._figures.append(Figure("heartbeat", self._ages["heartbeat"], self._seconds_now, why))
+            self._add_figure("heartbeat", self._ages["heartbeat"], why)
         if recorder is not None:
             self._findings += recorder_findings(self._ages["sample"], recorder.interval_seconds)
         else:
@@ -222,12 +228,9 @@ class FlowCheck:
                 self._findings.append(ReadinessFinding(name, Gravity.FAILED, "", str(error)))
 
     def _judge_lag(self, lag: FlowLag | None) -> None:
-        at = None if lag is None else self._seconds_now
-        why = "the logs of both clusters could not be compared"
-        self._figures.append(Figure("lag", None if lag is None else lag.records, at, why))
+        self._add_figure("lag", None if lag is None else lag.records, "the logs of both clusters could not be compared")
         if lag is not None:
-            why = "no record of a lagging partition could be read"
-            self._figures.append(Figure("record_age", lag.seconds, at, why))
+            self._add_figure("record_age", lag.seconds, "no record of a lagging partition could be read")
             most = self._limits
             self._findings += lag_findings(lag, most.record_age_seconds, most.lag_records, most.lag_bytes)
 
@@ -253,16 +256,18 @@ class FlowCheck:
 
     def _judge_movements(self, observation: Observation, signs: Mapping[str, Future[Any]]) -> None:
         """Compare the sums of log ends and positions with those of the check before."""
-        sums = {
-            "source_ends": sum(observation.last.source_ends.values()),
-            "target_ends": sum(observation.last.target_ends.values()),
-            "positions": int(observation.positions["position"].sum()),
+        positions = observation.positions.groupby("group")["position"].sum()
+        read = {
+            "source_ends": _sums_by_topic(observation.last.source_ends),
+            "target_ends": _sums_by_topic(observation.last.target_ends),
+            "positions": {str(group): int(value) for group, value in positions.items()},
         }
-        before = {name: self._movements.get(name) for name in sums}
-        self._movements = {name: moved_on(before[name], value, self._seconds_now) for name, value in sums.items()}
+        before = {name: self._movements.get(name) for name in read}
+        self._movements = {name: moved_on(before[name], sums, self._seconds_now) for name, sums in read.items()}
         source, target = before["source_ends"], before["target_ends"]
         if source and target and self._seconds_now - source.at >= self._limits.record_age_seconds:
-            grown = ((source.sum, sums["source_ends"]), (target.sum, sums["target_ends"]))
+            now = {name: movement.sum for name, movement in self._movements.items()}
+            grown = ((source.sum, now["source_ends"]), (target.sum, now["target_ends"]))
             self._findings += growth_findings(*grown, self._limits.copied_share)
         for name, causes in (("checkpoint", ("source_ends", "positions")), ("offset_sync", ("source_ends",))):
             if signs[name].exception() is None:
@@ -281,6 +286,13 @@ class FlowCheck:
         return None if answer is None else self._try(about, answer.result)
 
 
+def _sums_by_topic(ends: Mapping[TopicPartition, int]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for tp, end in ends.items():
+        sums[tp.topic] = sums.get(tp.topic, 0) + end
+    return sums
+
+
 def is_at_rest(observation: Observation) -> bool:
     """Whether the flow is stopped as a whole, and the opposite flow runs: no failover in this direction is meant."""
     reverse = observation.reverse
@@ -291,6 +303,19 @@ def is_at_rest(observation: Observation) -> bool:
         and bool(reverse.source_connectors)
         and all(connector.runs for connector in reverse.source_connectors)
     )
+
+
+def is_stopped(procedure: Run) -> bool:
+    """Whether a flow mirrors nothing on purpose, by what Connect states now: a flow at rest, or in maintenance.
+
+    Each of its source connectors is STOPPED or PAUSED, or does not exist; in dedicated mode: no process runs.
+
+    Raises:
+        SystemUnavailable: the state of a connector cannot be read.
+    """
+    connect = procedure.mirror_maker(procedure.flow)
+    sources = set(procedure.flow.connectors.source) & set(connect.existing())
+    return all(connect.status(name).state in ("STOPPED", "PAUSED") for name in sources)
 
 
 def newest_drill(procedure: Run) -> DrillJudged | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,11 @@ def _by_samples(procedure: Run) -> _Loss:
 
 
 def _missing_at_least(procedure: Run, recorded: Recorded) -> int:
-    """Return how many source offsets of the last sample certainly have no copy, by the growth of both logs.
+    """Return how many source records of the last sample have no copy, at least as far as samples show it.
 
-    Records above a floor's source end have their copies above its target end: no more can have been copied since than
-    the target has grown.
+    The target's growth since a sample bounds what can have been copied since. By floors the bound counts offsets. A
+    marker of a transaction is an offset without a record, so where pairs show such gaps, only those ranges count in
+    which every offset had a record.
     """
     newest = recorded.partitions[[*PARTITION, "source_end"]].rename(columns={"source_end": "last_end"})
     partitions = [TopicPartition(topic, int(p)) for topic, p in newest[PARTITION].itertuples(index=False)]
@@ -98,10 +100,31 @@ def _missing_at_least(procedure: Run, recorded: Recorded) -> int:
         tp for tp in partitions if (to := remote[tp]).topic in topics and to.partition in topics[to.topic].partitions
     ]
     ends = procedure.systems.target.ends([remote[tp] for tp in there])
-    grown = pd.DataFrame([(*tp, ends[remote[tp]]) for tp in there], columns=[*PARTITION, "target_now"])
-    rows = recorded.floors.merge(newest, on=PARTITION).merge(grown, on=PARTITION)
-    missing = (rows["last_end"] - rows["source_end"]) - (rows["target_now"] - rows["target_end"])
-    return int(missing.clip(lower=0).groupby([rows[name] for name in PARTITION]).max().sum())
+    known = newest.merge(pd.DataFrame([(*tp, ends[remote[tp]]) for tp in there], columns=[*PARTITION, "target_now"]))
+    rows = recorded.floors.merge(known, on=PARTITION)
+    by_floors = (rows["last_end"] - rows["source_end"]) - (rows["target_now"] - rows["target_end"])
+    # As with floors: older pairs say nothing of records that the reverse flow has written since.
+    recorded = replace(
+        recorded, pairs=recorded.pairs[recorded.pairs["sampled_at"] >= recorded.floors["sampled_at"].min()]
+    )
+    with_gaps = _partitions_with_gaps(recorded.pairs)
+    without = ~pd.MultiIndex.from_frame(rows[PARTITION]).isin(with_gaps)
+    full = recorded.stretches.merge(known, on=PARTITION)
+    gapped = pd.MultiIndex.from_frame(full[PARTITION]).isin(with_gaps)
+    by_pairs = full["end"] - (full["start"] + full["target_now"] - full["downstream"])
+    return _sum_of_largest(rows[without], by_floors) + _sum_of_largest(full[gapped], by_pairs)
+
+
+def _partitions_with_gaps(pairs: pd.DataFrame) -> pd.MultiIndex:
+    """Return the partitions of which a later pair shows more source offsets than copies since an earlier pair."""
+    ordered = pairs.sort_values("sampled_at")
+    ahead = (ordered["upstream"] - ordered["downstream"]).groupby([ordered[name] for name in PARTITION]).diff()
+    return pd.MultiIndex.from_frame(ordered.loc[ahead > 0, PARTITION])
+
+
+def _sum_of_largest(rows: pd.DataFrame, missing: pd.Series[int]) -> int:
+    """Return the sum over partitions of the largest number of missing records that a row of the partition shows."""
+    return int(missing.loc[rows.index].clip(lower=0).groupby([rows[name] for name in PARTITION]).max().sum())
 
 
 def _last_runs(procedure: Run) -> Iterator[dict[str, Any]]:

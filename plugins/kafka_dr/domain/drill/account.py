@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
-from kafka_dr.domain.drill.facts import DrillFacts, DrillPass
+from kafka_dr.domain.drill.facts import DrillFacts, DrillPass, NotDone
 from kafka_dr.domain.plain_text import parse_moment
 from kafka_dr.vocabulary import Step
 
@@ -74,6 +74,26 @@ def list_retries(facts: DrillFacts) -> list[dict[str, Any]]:
         for name, step in tried
         for failure in step.get("failures") or ()
     ]
+
+
+def why_not_completed(evidence: Mapping[str, Any]) -> list[NotDone]:
+    """Return why the failing step of a pass did not do its work: every readiness check that failed, or one failure.
+
+    [] if the evidence names no failing step, or no failure of it.
+    """
+    name = evidence.get("failing_step")
+    step = next((one for one in evidence.get("steps") or () if one["id"] == name), None)
+    failures = (step or {}).get("failures") or ()
+    if step is None or not failures:
+        return []
+    failure = {part: str(failures[-1].get(part) or "") for part in ("reason", "seen", "next_step")}
+    checks = next((note["blockers"] for note in reversed(step.get("notes") or ()) if "blockers" in note), ())
+    return [
+        NotDone(str(name), check["reason"], check["seen"], check["next_step"], check["gate"])
+        for check in checks
+        # The blockers of an earlier try are noted, too.
+        if check["reason"] in failure["seen"]
+    ] or [NotDone(str(name), **failure)]
 
 
 def time_on_other_cluster(facts: DrillFacts) -> list[dict[str, Any]]:

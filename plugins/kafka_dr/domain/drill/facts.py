@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_dr.domain.evidence.failures import failure_text
+
 
 @dataclass(frozen=True)
 class Integrity:
@@ -102,6 +104,29 @@ class Deviation:
 
 
 @dataclass(frozen=True)
+class NotDone:
+    """Why a step did not do its work, as its message said.
+
+    Attributes:
+        step: of the drill, or of one of its passes.
+        check: of the step check_readiness, the check that failed; "" for any other reason.
+    """
+
+    step: str
+    reason: str
+    seen: str = ""
+    next_step: str = ""
+    check: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole message, with the step and the check in front."""
+        parts = {"seen": self.seen, "next_step": self.next_step}
+        where = f"{self.step}: {self.check}" if self.check else self.step
+        return f"{where}: {failure_text({'reason': self.reason, **parts})}"
+
+
+@dataclass(frozen=True)
 class Untouched:
     """Whether production stayed as it was, measured before and after.
 
@@ -152,6 +177,7 @@ class DrillFacts:
     Attributes:
         drill_id: procedure id of the drill. From the run's identity.
         kind: observe, canary or full. From the params.
+        started_by: `a person`, or `schedule_drills`; None if neither is known.
         announced: True: people were told beforehand; False: a surprise; None: not stated.
         triggered_at: when the run was triggered, ISO 8601 UTC. From ProcedureOpened.
         closed_at: when the drill ended, ISO 8601 UTC; None while it runs. From the closing entry.
@@ -164,12 +190,13 @@ class DrillFacts:
         outlook: `if_now` of the readiness document that was made for this drill; what an observe drill is judged by.
         checks: findings of readiness at the drill's begin: [{`id`, `severity`, `text`}]; None if nothing was checked.
         assumptions: what was taken as given, and what was expected to happen.
-        participants: from ProcedureOpened (started) and approvals (approved); observers come from sign-offs.
+        participants: from ProcedureOpened (started), approvals (approved) and notices (informed); observers come from
+            sign-offs.
         passes: in their order.
         steps: rows of the drill's own steps, as in the evidence's `steps`.
         planned_steps: names of the steps that this kind of drill has, in order.
         not_run: step or pass -> why it did not run, where the drill knows.
-        stopped: why the drill ended before its last step; None if it did not. For example a live failover.
+        stopped: which step of the drill has no outcome, and why; None if each has one. For example a live failover.
         rejected: who rejected the drill at sign_off_drill, and why; None if nobody did.
         could_not: for kind full: what the drill could not try, with the reason.
         left_over: what the clean-up could not remove; None if no clean-up has ended.
@@ -179,7 +206,8 @@ class DrillFacts:
         versions: name -> version: `switchback`, `airflow`, `spark`, `kafka.ALIAS`, `mirror_maker.SOURCE->TARGET`.
         code_digest: digest of the installed code.
         folder: where the evidence is kept.
-        retention: how long it is kept, in words of the site.
+        kept_days: how long the site keeps it, by the topology; None if the topology does not state this.
+        signature: what signs the journal's closing entry, in words.
     """
 
     drill_id: str
@@ -187,6 +215,7 @@ class DrillFacts:
     source: str
     target: str
     reason: str = ""
+    started_by: str | None = None
     announced: bool | None = None
     triggered_at: str | None = None
     closed_at: str | None = None
@@ -204,7 +233,7 @@ class DrillFacts:
     steps: Sequence[Mapping[str, Any]] = ()
     planned_steps: Sequence[str] = ()
     not_run: Mapping[str, str] = field(default_factory=dict)
-    stopped: str | None = None
+    stopped: NotDone | None = None
     rejected: str | None = None
     could_not: Sequence[str] = ()
     planted: Sequence[Planted] = ()
@@ -218,4 +247,5 @@ class DrillFacts:
     versions: Mapping[str, str] = field(default_factory=dict)
     code_digest: str | None = None
     folder: str | None = None
-    retention: str | None = None
+    kept_days: int | None = None
+    signature: str | None = None

@@ -8,14 +8,18 @@ Invariants
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.drill.sign_off import NEW, FindingAnswer
 
 PAGE = "runbooks/drill_report.md"
+#: What a message has of one drill alone: the ten digits in the drill's names, and figures.
+_OF_ONE_DRILL = re.compile(rf"(?<={re.escape(DRILL)}\.)[0-9a-f]{{10}}|\d+(?:[.,]\d+)*")
 
 
 class FindingSeverity(StrEnum):
@@ -79,6 +83,11 @@ class DrillFinding:
 def finding_id(code: str, about: str = "") -> str:
     """Return the id of a finding, such as `F-3FA2C1`: six digits of the SHA-256 of what is wrong and where."""
     return f"F-{hashlib.sha256(f'{code} {about}'.encode()).hexdigest()[:6].upper()}"
+
+
+def same_in_each_drill(message: str) -> str:
+    """Return a message without what differs in two drills with the same fault: the drill's names, and figures."""
+    return _OF_ONE_DRILL.sub("N", message)
 
 
 def open_before(previous: Mapping[str, Any] | None) -> list[DrillFinding]:

@@ -45,7 +45,7 @@ def list_untested(facts: DrillFacts) -> list[str]:
 def list_steps_not_run(facts: DrillFacts) -> list[dict[str, Any]]:
     """Return the steps that have not run: `pass` (null for the drill's own steps), `step`, `why`."""
     began = {step["id"] for step in facts.steps}
-    why = f"the drill stopped before: {facts.stopped}" if facts.stopped else "the drill ended without this step"
+    why = f"the drill stopped before: {facts.stopped.text}" if facts.stopped else "the drill ended without this step"
     own = [step for step in facts.planned_steps if step not in began]
     rows = [{"pass": None, "step": step, "why": facts.not_run.get(step, why)} for step in own]
     return rows + [row for one in facts.passes for row in _of_pass(one, facts.not_run)]

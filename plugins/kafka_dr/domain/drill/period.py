@@ -52,6 +52,8 @@ class PeriodRow:
         achieved: downtime and loss in words.
         objectives: each stated objective with its verdict, in words.
         drill: kind and verdict of a drill; None for other procedures.
+        kept_until: until when a drill's evidence is kept at least; None if that is not stated.
+        clock: whose clock states `ended_at`; None in evidence of versions that did not state this.
         intact: whether the evidence's digest fits its content.
         folder: the folder of its evidence.
     """
@@ -71,6 +73,8 @@ class PeriodRow:
     drill: Mapping[str, Any] | None
     findings: Sequence[Mapping[str, Any]]
     next_due: str | None
+    kept_until: str | None
+    clock: str | None
     intact: bool
     folder: str
 
@@ -119,6 +123,8 @@ def read_row(evidence: Any, folder: str) -> PeriodRow:
         drill=None if drill is None else {"kind": drill["kind"], "verdict": drill["verdict"]},
         findings=[dict(one) for one in (drill or {}).get("findings") or ()],
         next_due=(drill or {}).get("next_due"),
+        kept_until=(drill or {}).get("kept_until"),
+        clock=evidence.get("clock"),
         intact=digest_of({name: value for name, value in evidence.items() if name != "digest"}) == evidence["digest"],
         folder=folder,
     )

@@ -94,7 +94,7 @@ def _asked(drill: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         for one in drill["passes"]
     ]
     return {
-        "identity": _some(drill, "procedure_id", "kind", "source", "target", "announced", "reason"),
+        "identity": _some(drill, "procedure_id", "kind", "source", "target", "started_by", "announced", "reason"),
         "dates": _some(drill, "triggered_at", "ended_at", "seconds", "next_due"),
         "scope": {**_some(drill, "scope", "size"), "not_tested": drill["not_tested"]},
         "scenario": _some(drill, "scenario", "reference"),
@@ -139,13 +139,15 @@ def _follows(drill: Mapping[str, Any], evidence: Mapping[str, Any]) -> dict[str,
         "comparison": {"comparison": drill["comparison"]},
         "verdict": _some(drill, "verdict", "reasons", "retest_due"),
         "sign_offs": _some(drill, "sign_offs", "unread"),
-        "retention": _some(drill, "retention", "folder"),
+        "retention": _some(drill, "retention", "kept_until", "folder"),
         "versions": {
             **_some(drill, "versions", "code_digest", "fingerprint"),
             "plan_digests": plans,
             "topology_digest": evidence.get("topology_digest"),
         },
         "chain": {
+            "time_stamp": {"at": evidence.get("closed_at"), "clock": evidence.get("clock"), "authority": None},
+            "signature": drill["signature"],
             "digest": evidence["digest"],
             "previous_digest": evidence.get("previous_digest"),
             "previous_drill": drill["previous"],

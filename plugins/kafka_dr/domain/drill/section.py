@@ -60,11 +60,12 @@ def drill_section(facts: DrillFacts) -> dict[str, Any]:
         "untouched": _untouched(facts.untouched),
         "left_over": None if facts.left_over is None else list(facts.left_over),
         "scope_refusals": list(facts.scope_refusals),
-        "stopped": facts.stopped,
+        "stopped": facts.stopped.text if facts.stopped else None,
         "versions": dict(sorted(facts.versions.items())),
         "code_digest": facts.code_digest,
         "folder": facts.folder,
-        "retention": facts.retention,
+        "signature": facts.signature,
+        **_kept(facts),
         **_due(facts, judgement.verdict),
     }
     return {**section, "comparison": compare_drills(section, facts.previous)}
@@ -76,6 +77,7 @@ def _identity(facts: DrillFacts) -> dict[str, Any]:
         "procedure_id": facts.drill_id,
         "source": facts.source,
         "target": facts.target,
+        "started_by": facts.started_by,
         "announced": facts.announced,
         "reason": facts.reason,
         "triggered_at": facts.triggered_at,
@@ -174,6 +176,15 @@ def _untouched(untouched: Untouched | None) -> dict[str, Any] | None:
     known = bool(untouched.compared) and not untouched.unknown
     sides = {name: list(items) for name, items in asdict(untouched).items()}
     return {"held": False if untouched.changed else (True if known else None), **sides}
+
+
+def _kept(facts: DrillFacts) -> dict[str, Any]:
+    """Return how long the evidence is kept, and until when at least."""
+    days = facts.kept_days
+    return {
+        "retention": None if days is None else f"{days:,} days, by evidence_kept_days of the topology",
+        "kept_until": _after(facts.closed_at, days),
+    }
 
 
 def _due(facts: DrillFacts, verdict: DrillVerdict) -> dict[str, Any]:

@@ -8,11 +8,13 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from kafka_dr.domain.drill.facts import DrillFacts, DrillPass, Integrity
+from kafka_dr.domain.drill.account import why_not_completed
+from kafka_dr.domain.drill.facts import DrillFacts, DrillPass, Integrity, NotDone
 from kafka_dr.domain.drill.findings import (
     PAGE,
     DrillFinding,
@@ -20,6 +22,7 @@ from kafka_dr.domain.drill.findings import (
     finding_id,
     open_before,
     reported_findings,
+    same_in_each_drill,
     with_answers,
 )
 from kafka_dr.domain.drill.objectives import judge_objectives
@@ -27,6 +30,7 @@ from kafka_dr.domain.drill.sign_off import SignOff, read_sign_offs
 from kafka_dr.domain.objectives.verdict import Verdict, objective_text
 from kafka_dr.domain.plain_text import count_of, first_few, format_moment
 from kafka_dr.domain.readiness.state import Gravity
+from kafka_dr.domain.runbook_pages import page_of_failure
 
 OBSERVE, CANARY, FULL = "observe", "canary", "full"
 
@@ -47,13 +51,15 @@ class Reason:
         verdict: the best verdict that a drill with this reason can have: conditional or failed.
         code: what is wrong; a heading of the runbook page.
         about: which pass, objective or check it is about, in words that are the same in each drill.
-        text: with what was seen.
+        text: with what was seen, and what to do if a step said so.
+        heading: the page and heading of the step that failed; "" if the code is the heading.
     """
 
     verdict: DrillVerdict
     code: str
     about: str
     text: str
+    heading: str = ""
 
     @property
     def id(self) -> str:
@@ -92,6 +98,12 @@ def _conditional(code: str, about: str, text: str) -> Reason:
     return Reason(DrillVerdict.CONDITIONAL, code, about, text)
 
 
+def _not_done(code: str, where: str, begin: str, why: NotDone) -> Reason:
+    """Return the reason that a step makes which did not do its work; another fault of that step is another finding."""
+    about = f"{where} {why.step} {why.check} {same_in_each_drill(why.reason)}"
+    return Reason(DrillVerdict.FAILED, code, about, f"{begin}{why.text}", page_of_failure(why.step))
+
+
 def _of_passes(facts: DrillFacts) -> Iterator[Reason]:
     if not facts.passes and facts.kind != OBSERVE:
         yield _failed("pass_not_completed", "", "no pass of this drill has run")
@@ -105,10 +117,7 @@ def _of_pass(one: DrillPass) -> Iterator[Reason]:
     if one.evidence is None:
         yield _failed("pass_not_completed", one.name, f"{one.name} has no evidence: it did not end, or never began")
     elif outcome != one.expected:
-        why = one.evidence.get("reason_for_outcome") or "no reason is recorded"
-        yield _failed(
-            "pass_not_completed", one.name, f"{one.name} had to end as {one.expected}, and ended as {outcome}: {why}"
-        )
+        yield from _of_incomplete(one, one.evidence)
     problems = (one.evidence or {}).get("problems") or ()
     if problems:
         yield _conditional(
@@ -116,6 +125,15 @@ def _of_pass(one: DrillPass) -> Iterator[Reason]:
         )
     if contested := (one.evidence or {}).get("contested"):
         yield _conditional("contested", one.name, f"{one.name}: {contested}")
+
+
+def _of_incomplete(one: DrillPass, evidence: Mapping[str, Any]) -> Iterator[Reason]:
+    begin = f"{one.name} had to end as {one.expected}, and ended as {evidence.get('outcome')}: "
+    causes = why_not_completed(evidence)
+    yield from (_not_done("pass_not_completed", one.name, begin, why) for why in causes)
+    if not causes:
+        why = evidence.get("reason_for_outcome") or "no reason is recorded"
+        yield _failed("pass_not_completed", one.name, f"{begin}{why}")
 
 
 def _of_integrity(one: DrillPass, kind: str) -> Iterator[Reason]:
@@ -213,7 +231,7 @@ def _of_checks(facts: DrillFacts) -> Iterator[Reason]:
 
 def _of_the_drill(facts: DrillFacts) -> Iterator[Reason]:
     if facts.stopped:
-        yield _failed("drill_stopped", "", f"the drill stopped before its end: {facts.stopped}")
+        yield _not_done("drill_stopped", "", "the drill stopped before its end: ", facts.stopped)
     if facts.rejected:
         yield _failed("drill_rejected", "", f"sign_off_drill was answered with a rejection by {facts.rejected}")
     for fault in facts.planted:
@@ -272,6 +290,6 @@ def _finding(reason: Reason, facts: DrillFacts, before: DrillFinding | None) -> 
         reason.text,
         owner=before.owner if before else None,
         due=before.due if before else None,
-        heading=f"{PAGE}#{reason.code}",
+        heading=reason.heading or f"{PAGE}#{reason.code}",
         found_in=(before.found_in if before else "") or facts.drill_id,
     )

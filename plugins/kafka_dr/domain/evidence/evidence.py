@@ -14,11 +14,13 @@ from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.evidence.achieved import achieved_of, downtime_of
+from kafka_dr.domain.evidence.failures import failure_text
 from kafka_dr.domain.evidence.warnings import approved_through, breach_warnings, warnings_of
 from kafka_dr.domain.fencing.guarded_move import contested_text
 from kafka_dr.domain.loss.loss import loss_of
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.procedure.entries import (
+    ClosingBegun,
     ConsumersDrained,
     DataLossAssessed,
     Line,
@@ -129,18 +131,9 @@ def reason_for(
     for step in steps:
         if step["state"] == "failed":
             failure = step["failures"][-1] if step["failures"] else None
-            reason = _sentence(failure) if failure else "the step began and has no outcome: its process ended."
+            reason = failure_text(failure) if failure else "the step began and has no outcome: its process ended."
             return step["id"], f"{reason} Page: {page_of_failure(step['id'])}"
     return None, "a task failed before its step could begin"
-
-
-def _sentence(failure: Mapping[str, Any]) -> str:
-    parts = [
-        failure["reason"],
-        f"Seen: {failure['seen']}" if failure.get("seen") else "",
-        f"Next: {failure['next_step']}" if failure.get("next_step") else "",
-    ]
-    return " ".join(part.rstrip(".") + "." for part in parts if part)
 
 
 def seconds_of(
@@ -186,6 +179,7 @@ def evidence_of(
     since: LossSince | None = None,
     plan: Mapping[str, Any] | None = None,
     drill: Mapping[str, Any] | None = None,
+    closing: ClosingBegun | None = None,
 ) -> dict[str, Any]:
     """Return the evidence of a procedure as plain data, with its digest.
 
@@ -200,6 +194,7 @@ def evidence_of(
         since: the loss by observations newer than the approved inventory; None if the approved rows are still right.
         plan: the newest plan; None if there is none, or if a journal entry of an earlier version has it.
         drill: as of `drill_section`; None if the procedure is no drill.
+        closing: the entry that began to close the run: whose clock counts, and what became of notices; None: unknown.
     """
     outcome, steps = outcome_of(lines, request["dag_id"]), steps_of(lines, order)
     states = [state for step in order if (state := _newest_state(lines, step))]
@@ -242,8 +237,10 @@ def evidence_of(
             steps, opened.triggered_at if opened else closed_at, closed_at, _confirming_seconds(states)
         ),
         "drill": drill,
+        "notices": [dict(notice) for notice in closing.notices] if closing else [],
         "problems": list(problems),
         "closed_at": closed_at,
+        "clock": closing.clock if closing else None,
         "previous_digest": previous_digest,
     }
     return _with_objectives(evidence, opened.objectives if opened else None)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_dr.domain.notices.notice import Event, Notice
 from kafka_dr.domain.plain_text import first_few, parse_moment
+from kafka_dr.domain.silence import SILENT_SECONDS
 from kafka_dr.vocabulary import Step
 
-#: A service that showed no life for this long is silent, in seconds.
-SILENT_SECONDS = 60.0
 RECORDER, WATCHER = "record_positions", Step.WATCH_OLD_SOURCE.value
 _ADVICE = {
     Event.RECORDER_SILENT: (
@@ -72,26 +71,64 @@ def state_of(document: Mapping[str, Any], now: datetime) -> str:
     return "UNKNOWN" if stale_after is None or now > stale_after else str(document.get("state"))
 
 
-def readiness_notices(flow: str, before: str | None, document: Mapping[str, Any], now: datetime) -> list[Notice]:
+class SeenReadiness(NamedTuple):
+    """The state of a flow that was seen last, as all who send notices share it in the journal's database.
+
+    Attributes:
+        fell_from: the better state before; "" if the state did not fall to this one.
+        fell_at: when the fall was seen, ISO 8601 UTC.
+        checked_at: which check has shown the fall, ISO 8601 UTC.
+    """
+
+    state: str
+    fell_from: str = ""
+    fell_at: str = ""
+    checked_at: str = ""
+
+    @classmethod
+    def from_text(cls, text: str | None) -> SeenReadiness | None:
+        """Return what `as_text` has written; None for an empty text."""
+        return cls(*text.split(" ")[:4]) if text else None
+
+    def as_text(self) -> str:
+        """Return one line."""
+        return " ".join(filter(None, self))
+
+
+def see_readiness(before: SeenReadiness | None, document: Mapping[str, Any], now: datetime) -> SeenReadiness:
+    """Return what a document of readiness_check shows after what was seen before; the same while the state is."""
+    state, checked = state_of(document, now), parse_moment(document.get("checked_at"))
+    if before is not None and before.state == state:
+        return before
+    if before is None or checked is None or _rank(state) <= _rank(before.state):
+        return SeenReadiness(state)
+    return SeenReadiness(state, before.state, now.isoformat(), checked.isoformat())
+
+
+def readiness_notices(flow: str, seen: SeenReadiness, document: Mapping[str, Any], now: datetime) -> list[Notice]:
     """Return the notices about a flow's readiness: that its state fell, and that its drill is due.
+
+    A fall stays due while the state is the same, so that a server that was away is tried again.
 
     Args:
         flow: `source->target`.
-        before: the state that was seen last; None if none was seen.
+        seen: as of `see_readiness`, for this document.
         document: what readiness_check wrote: `state`, `reasons`, `checked_at`, `stale_after`, `next_drill_due`.
     """
-    checked = parse_moment(document.get("checked_at"))
+    checked, fell_at = parse_moment(document.get("checked_at")), parse_moment(seen.fell_at)
     if checked is None:
         return []
-    found, state = [], state_of(document, now)
-    if before is not None and _rank(state) > _rank(before):
+    found = []
+    if fell_at is not None:
         text = (
-            f"A failover of {flow} was {before}, and is {state}. Last check: {checked:%Y-%m-%d %H:%M:%S} UTC.",
+            f"A failover of {flow} was {seen.fell_from}, and is {seen.state}.",
+            f"Last check: {checked:%Y-%m-%d %H:%M:%S} UTC.",
             *map(_reason, _list(document.get("reasons"))[:5]),
             "Correct what the reasons name; runbooks/readiness_check.md explains each.",
         )
-        identity = f"{flow}/{checked.isoformat()}/{state}/{Event.READINESS_FELL}"
-        found.append(Notice(identity, Event.READINESS_FELL, flow, now, f"{before} to {state}", text))
+        identity = f"{flow}/{seen.checked_at}/{seen.state}/{Event.READINESS_FELL}"
+        subject = f"{seen.fell_from} to {seen.state}"
+        found.append(Notice(identity, Event.READINESS_FELL, flow, fell_at, subject, text))
     next_due = parse_moment(document.get("next_drill_due"))
     if next_due is not None and next_due <= now:
         text = (f"The drill of {flow} was due at {next_due:%Y-%m-%d %H:%M:%S} UTC. Make a drill of this flow.",)

@@ -2,41 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 from kafka_dr.domain.plain_text import format_duration
 from kafka_dr.domain.readiness.lag import FlowLag
 from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
+from kafka_dr.domain.silence import SILENT_SECONDS, recorder_limit
 
-#: Seconds after which the watcher counts as silent; the watcher shows life every 5 s.
-_WATCHER_SECONDS = 60.0
-#: Number of sampling intervals after which the recorder counts as silent, and the least seconds for that.
-_LATE_SAMPLES, _LEAST_SAMPLE_SECONDS = 3, 30.0
+#: Into how many parts topics and groups are divided to see what moves.
+_PARTS = 64
 
 
 @dataclass(frozen=True)
 class Movement:
-    """A sum that was read at each check, and when the sum was last seen to have changed.
+    """A sum that was read at each check, and when what it counts was last seen to have grown.
 
     Attributes:
         at: when the sum was read, in seconds since 1970.
-        changed_from, changed_to: the two checks between which it last changed; None: no change was seen.
+        changed_from, changed_to: the two checks between which a part last grew; None: no growth was seen.
+        parts: by number of a part: a digest of the names of which it is the sum, and the sum.
     """
 
     sum: int
     at: float
     changed_from: float | None = None
     changed_to: float | None = None
+    parts: Sequence[Sequence[int]] = ()
 
 
-def moved_on(before: Movement | None, value: int, now: float) -> Movement:
-    """Return the movement after a new reading."""
-    if before is None:
-        return Movement(value, now)
-    if value != before.sum:
-        return Movement(value, now, before.at, now)
-    return Movement(value, now, before.changed_from, before.changed_to)
+def moved_on(before: Movement | None, sums: Mapping[str, int], now: float) -> Movement:
+    """Return the movement after a new reading of sums by name, such as log ends by topic.
+
+    A topic or group that came or went changes sums, too, although nothing has moved: a part counts only if it is of
+    the same names as before. Names are spread over parts, so that those that stay are seen to move all the same.
+    """
+    parts = _parts_of(sums)
+    moved = before is not None and any(
+        names == names_before and part > part_before
+        for (names, part), (names_before, part_before) in zip(parts, before.parts, strict=False)
+    )
+    changed = (
+        (None, None) if before is None else (before.at, now) if moved else (before.changed_from, before.changed_to)
+    )
+    return Movement(sum(sums.values()), now, *changed, parts=parts)
+
+
+def _parts_of(sums: Mapping[str, int]) -> list[tuple[int, int]]:
+    names: list[list[str]] = [[] for _ in range(_PARTS)]
+    for name in sorted(sums):
+        names[crc32(name.encode()) % _PARTS].append(name)
+    return [(crc32("\n".join(part).encode()), sum(sums[name] for name in part)) for part in names]
 
 
 def topics_awaited(
@@ -117,15 +134,15 @@ def quiet_findings(
 
 def watcher_findings(age: float | None) -> Iterator[ReadinessFinding]:
     """Yield a finding if the watcher shows no life; `age` of its last sign, None: it never showed any."""
-    if age is None or age > _WATCHER_SECONDS:
+    if age is None or age >= SILENT_SECONDS:
         seen = "never showed life" if age is None else f"showed life {format_duration(round(age))} ago"
         yield _failed("watcher_silent", f"watch_old_source {seen}")
 
 
 def recorder_findings(age: float | None, interval_seconds: float) -> Iterator[ReadinessFinding]:
     """Yield a finding if the flight recorder stored no sample lately; `age`: None if there is no sample."""
-    limit = max(_LATE_SAMPLES * interval_seconds, _LEAST_SAMPLE_SECONDS)
-    if age is None or age > limit:
+    limit = recorder_limit(interval_seconds)
+    if age is None or age >= limit:
         seen = "has stored no sample" if age is None else f"has stored no sample for {_seconds(age, limit)}"
         yield _failed("recorder_silent", f"the flight recorder {seen}")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource
 
-from kafka_dr.hooks.brokers.client import in_service
+from kafka_dr.hooks.brokers.client import in_service, outcome_of, raise_error
 from kafka_dr.hooks.brokers.connection import REQUEST_SECONDS
 from kafka_dr.hooks.brokers.descriptions import Broker, Metadata
 from kafka_dr.hooks.brokers.groups import ClusterGroups
@@ -43,12 +43,31 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
     def broker_settings(self, timeout: float = REQUEST_SECONDS) -> frozenset[str]:
         """Return the names of the settings that any broker knows, which differ from one Kafka version to the next.
 
-        Kafka's protocol does not tell a broker's version. The right DESCRIBE_CONFIGS on the cluster is needed.
+        Kafka's protocol does not tell a broker's version. The right DESCRIBE_CONFIGS on the cluster is needed. A broker
+        that does not answer is asked a second time, unless it is no longer in service.
+
+        Raises:
+            KafkaUnavailable: a broker in service does not answer.
         """
-        resources = [ConfigResource(ConfigResource.Type.BROKER, str(broker.id)) for broker in self.brokers(timeout)]
+        told: dict[int, Any] = {}
+        for _ in range(2):
+            # The library takes one broker a request.
+            asked = {
+                broker.id: self._admin.describe_configs([_broker(broker.id)], request_timeout=timeout)
+                for broker in self.brokers(timeout)
+                if broker.id not in told
+            }
+            answers = {
+                number: outcome_of(future, timeout + 5) for number, of in asked.items() for future in of.values()
+            }
+            errors = [value for value in answers.values() if isinstance(value, KafkaError)]
+            told |= {number: value for number, value in answers.items() if not isinstance(value, KafkaError)}
+            if not errors:
+                break
         with self._border("reading the brokers' settings"):
-            answers = self._admin.describe_configs(resources, request_timeout=timeout).values()
-            return frozenset(name for answer in answers for name in answer.result(timeout + 5))
+            for error in errors:
+                raise_error(error)
+        return frozenset(name for settings in told.values() for name in settings)
 
     def users(self, timeout: float = REQUEST_SECONDS) -> frozenset[str] | None:
         """Return the names of SCRAM users; None if the cluster refuses to list its users, or does not answer."""
@@ -57,3 +76,7 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
             return frozenset(future.result(timeout + 5))
         except (KafkaException, FutureTimeout):
             return None
+
+
+def _broker(number: int) -> ConfigResource:
+    return ConfigResource(ConfigResource.Type.BROKER, str(number))

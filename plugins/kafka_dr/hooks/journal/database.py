@@ -74,9 +74,11 @@ class Database:
 
     Attributes:
         files: the database's folder and files on this machine; () for a server and for a database in memory.
+        clock: whose clock states the journal's times, in words.
     """
 
     files: tuple[Path, ...] = ()
+    clock = "the clock of the machine that wrote the journal's entry (the journal is a file of SQLite)"
 
     def __init__(self, url: URL, lock_seconds: float, **options: Any) -> None:
         """Create the SQLAlchemy engine; no connection is opened yet.

@@ -29,7 +29,7 @@ from kafka_dr.hooks.journal.leases import (
     select_newest_lease,
     take_pair,
 )
-from kafka_dr.hooks.journal.notices import NoticeRecord, NoticeState, claim_row, read_record, settle_row
+from kafka_dr.hooks.journal.notices import NoticeRecord, NoticeState, claim_row, read_record, select_notices, settle_row
 from kafka_dr.hooks.journal.tables import (
     ENTRIES,
     LEASES,
@@ -81,6 +81,11 @@ class Journal:
     def files(self) -> tuple[Path, ...]:
         """Folder and files of a journal on SQLite, of which some may be missing; () for PostgreSQL."""
         return self._database.files
+
+    @property
+    def clock_name(self) -> str:
+        """Whose clock states the journal's times, in words."""
+        return self._database.clock
 
     def now(self) -> datetime:
         """Return the journal's time, in UTC: the only time to compare with times of entries, leases and heartbeats.
@@ -367,10 +372,11 @@ class Journal:
         refuse_unkept(NOTICES, **({"detail": detail} if detail else {}))
         self._write(lambda connection: settle_row(connection, notice, route, self._time_in(connection), state, detail))
 
-    def notices(self, ids: Iterable[str] = (), state: NoticeState | None = None) -> list[NoticeRecord]:
-        """Return what became of these notices on all routes, or of all notices in a state."""
-        chosen = NOTICES.c.notice.in_(list(ids)) if state is None else NOTICES.c.state == state.value
-        return [read_record(row) for row in self._read(select(NOTICES).where(chosen))]
+    def notices(
+        self, ids: Iterable[str] = (), state: NoticeState | None = None, about: str | None = None
+    ) -> list[NoticeRecord]:
+        """Return what became of these notices on all routes, of all in a state, or of those about a procedure."""
+        return [read_record(row) for row in self._read(select_notices(ids, state, about))]
 
 
 #: Hashes of entries that this process has already compared with their content, each with Python's hash of the content.

@@ -6,11 +6,12 @@ its notice was sent is unknown, and the notice is not sent again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
 
 from kafka_dr.hooks.journal.tables import NOTICES, iso_text
 
@@ -52,6 +53,16 @@ def read_record(row: Row[tuple[object, ...]]) -> NoticeRecord:
     """Return the record that a row of the table `notices` holds."""
     at, state = datetime.fromisoformat(row.at), NoticeState(row.state)
     return NoticeRecord(row.notice, row.route, state, at, row.tries, row.detail)
+
+
+def select_notices(ids: Iterable[str], state: NoticeState | None, about: str | None) -> Select[tuple[object, ...]]:
+    """Return the query of the rows of these notices, of all in a state, or of those about a procedure, by its id."""
+    chosen = NOTICES.c.notice.in_(list(ids)) if state is None else NOTICES.c.state == state.value
+    if about is not None:
+        # Not LIKE, which takes capitals for small letters on SQLite.
+        prefix = f"{about}/"
+        chosen = func.substr(NOTICES.c.notice, 1, len(prefix)) == prefix
+    return select(NOTICES).where(chosen).order_by(NOTICES.c.at, NOTICES.c.notice, NOTICES.c.route)
 
 
 def claim_row(connection: Connection, notice: str, route: str, now: datetime, state: NoticeState) -> bool:

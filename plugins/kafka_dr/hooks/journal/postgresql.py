@@ -125,6 +125,8 @@ os.register_at_fork(after_in_child=_forget_connections)
 class PostgresqlDatabase(Database):
     """PostgreSQL, on the first host of the URL that accepts writes."""
 
+    clock = "the clock of the journal's PostgreSQL server"
+
     def __init__(self, url: URL, lock_seconds: float) -> None:
         third = max(1, math.ceil(lock_seconds / 3))
         # A third of the wait per host, as a URL may name three; libpq takes whole seconds, two at least.

@@ -234,9 +234,17 @@ class SourceReturned(StepOutcome, steps=(Step.RETURN_TO_SOURCE,)):
 
 
 class ClosingBegun(Intent, steps=(Step.CLOSE_PROCEDURE,)):
-    """The evidence is about to be written; `after`: sequence number of the newest journal entry that it covers."""
+    """The evidence is about to be written.
+
+    Attributes:
+        after: sequence number of the newest journal entry that the evidence covers.
+        clock: whose clock states the journal's times; None in entries of versions that did not state this.
+        notices: what became of the notices about the procedure so far, as of `actions.notices_sent`.
+    """
 
     after: int
+    clock: OrAbsent[str] = None
+    notices: Sequence[Figures] = ()
 
 
 class ProcedureClosed(SignedFact, steps=(Step.CLOSE_PROCEDURE,), kind=Entry.CLOSED):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -9,14 +10,14 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
 
 from kafka_dr.actions.readiness.document import document_path, read_document
-from kafka_dr.actions.readiness.flow_check import newest_drill
+from kafka_dr.actions.readiness.flow_check import is_stopped, newest_drill
 from kafka_dr.domain.drill.schedule import why_due
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.procedure.entries import ProcedureOpened, facts_in
 from kafka_dr.procedure.find import flows_to_check
 from kafka_dr.procedure.run import Run
-from kafka_dr.procedures import FAILOVER_DRILL, lease_name
+from kafka_dr.procedures import DUE_RUN, FAILOVER_DRILL, lease_name
 from kafka_dr.vocabulary import Entry, Step
 
 
@@ -26,8 +27,7 @@ class StartDueDrill(BaseOperator):
     def execute(self, context: Any) -> str:
         """Return that no drill is due; otherwise Airflow ends this task when it has triggered the drill."""
         try:
-            runs = flows_to_check(None, None)
-            due = next(((run, why) for run in runs if (why := _why_due(run))), None)
+            due = _first_due(flows_to_check(None, None))
         except SwitchbackError as error:
             raise AirflowFailException(f"{error} Page: {page_of_failure(self.task_id)}") from None
         if due is None:
@@ -36,7 +36,7 @@ class StartDueDrill(BaseOperator):
         request, now = run.request, run.journal.now()
         raise DagRunTriggerException(
             trigger_dag_id=FAILOVER_DRILL.dag_id,
-            dag_run_id=f"due__{request.source}-{request.target}__{now.strftime('%Y%m%dT%H%M%S')}",
+            dag_run_id=f"{DUE_RUN}{request.source}-{request.target}__{now.strftime('%Y%m%dT%H%M%S')}",
             conf={"source": request.source, "target": request.target, "reason": f"Due: {why}"[:500]},
             reset_dag_run=False,
             skip_when_already_exists=False,
@@ -48,6 +48,26 @@ class StartDueDrill(BaseOperator):
         )
 
 
+def _first_due(runs: Iterable[Run]) -> tuple[Run, str] | None:
+    """Return the first flow whose drill is due, and why; None if no drill is due, or only those of flows at rest.
+
+    Raises:
+        ConnectUnavailable: a drill is due, and whether its flow is at rest cannot be read; no other flow's is due.
+    """
+    unread: SwitchbackError | None = None
+    for run in runs:
+        if not (why := _why_due(run)):
+            continue
+        try:
+            if not is_stopped(run):
+                return run, why
+        except SwitchbackError as error:
+            unread = unread or error
+    if unread is not None:
+        raise unread
+    return None
+
+
 def _why_due(run: Run) -> str:
     """Return why a drill of a flow is due; empty if none is, or if a drill or a procedure holds the clusters."""
     settings, flow = run.topology.drill, run.flow
@@ -57,8 +77,6 @@ def _why_due(run: Run) -> str:
     if any(lease is not None and lease.released_at is None for lease in map(run.journal.lease, names)):
         return ""
     document = read_document(document_path(run.topology.evidence, flow.source, flow.target))
-    if document is not None and any(finding.get("id") == "flow_at_rest" for finding in document.get("findings", ())):
-        return ""
     days = (flow.objectives.drill_days, flow.objectives.retest_days)
     return why_due(newest_drill(run), _last_start(run), document, days, run.journal.now())
 
@@ -72,7 +90,7 @@ def _last_start(run: Run) -> datetime | None:
         for one in opened
         if one.dag_id == FAILOVER_DRILL.dag_id and (one.source, one.target) == ends
     ]
-    begins = f"{FAILOVER_DRILL.dag_id}-due__{ends[0]}-{ends[1]}__"
+    begins = f"{FAILOVER_DRILL.dag_id}-{DUE_RUN}{ends[0]}-{ends[1]}__"
     refusals = run.journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.REFUSAL)
     times += [entry.at for entry in refusals if entry.procedure_id.startswith(begins)]
     return max(times, default=None)

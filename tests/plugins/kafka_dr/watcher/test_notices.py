@@ -20,6 +20,7 @@ from kafka_dr.config.topology import Topology
 from kafka_dr.domain.notices.notice import Notice
 from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER
 from kafka_dr.domain.readiness.report import FORM
+from kafka_dr.domain.readiness.signs import recorder_findings
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.notices import NoticeState
@@ -32,7 +33,7 @@ from kafka_dr.watcher.notices import Delivery, NoticeSender, watch_notices
 from kafka_dr.watcher.watcher import Watcher
 
 from tests.support.facts import NO_FILE, whole
-from tests.support.notices.servers import GOOD, HANGS, LATER, REFUSES, mail_server, webhook_server
+from tests.support.notices.servers import GOOD, HANGS, HANGS_UP, LATER, REFUSES, mail_server, webhook_server
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROOT = Path(__file__).parents[4]
@@ -370,6 +371,26 @@ def test_a_silent_recorder_is_told_by_flow_where_it_signs(site: Site, hook: Any)
     assert [sent["flow"] for sent in hook.documents[1:]] == ["standby->primary"]
 
 
+@pytest.mark.parametrize("interval", [1, 60])
+@pytest.mark.parametrize("keys", [(), ("A" * 43 + "=",)])
+def test_notice_and_finding_agree_when_the_recorder_is_silent(
+    site: Site, hook: Any, interval: int, keys: tuple[str, ...]
+) -> None:
+    """Whoever is told by one is told by the other: both have the same limit."""
+    document = json.loads(site.bench.topology.read_text())
+    settings = {"archive": "file:///tmp/archive", "public_keys": keys, "interval_seconds": interval}
+    site.bench.topology.write_text(json.dumps({**document, "recorder": settings}))
+    sender = site.sender()
+    for name in (RECORDER, "recorder primary->standby", "recorder standby->primary"):
+        site.journal.show_life(name)
+    age = 0
+    for step in (29, 2, 58, interval, interval, interval - 1, 2):
+        age += step
+        site.look(sender, step)
+        assert bool(hook.events) == bool([*recorder_findings(age, interval)]), age
+    assert "recorder_silent" in hook.events
+
+
 def test_a_readiness_that_falls_is_told_once_by_however_many(site: Site, hook: Any) -> None:
     """Also if the sender that saw the state before has ended."""
     folder = site.evidence / "readiness"
@@ -396,6 +417,26 @@ def test_a_readiness_that_falls_is_told_once_by_however_many(site: Site, hook: A
     (folder / "primary-to-standby.json").write_text("[broken")
     site.look(one)
     assert hook.events == ["readiness_fell"] * 2
+
+
+@pytest.mark.parametrize("mood", [LATER, HANGS_UP])
+def test_a_fall_of_readiness_is_tried_again(site: Site, hook: Any, mood: str) -> None:
+    """A server that was away at the moment of the fall is asked again; one that may have taken it is not."""
+    folder = site.evidence / "readiness"
+    folder.mkdir(parents=True)
+    times = {"checked_at": site.now.isoformat(), "stale_after": (site.now + timedelta(hours=15)).isoformat()}
+    path = folder / "primary-to-standby.json"
+    path.write_text(json.dumps({"form": FORM, "state": "VERIFIED", **times}))
+    sender = site.sender()
+    path.write_text(json.dumps({"form": FORM, "state": "NOT_VERIFIED", **times}))
+    hook.mood = mood
+    site.look(sender)
+    hook.mood = GOOD
+    for _ in range(3):
+        site.look(sender, 60)
+    assert hook.events == ["readiness_fell"] * (2 if mood == LATER else 1)
+    site.look(sender, 2 * 86_400)
+    assert len([event for event in hook.events if event == "readiness_fell"]) == (2 if mood == LATER else 1)
 
 
 def test_what_ended_weeks_ago_is_forgotten(site: Site, hook: Any) -> None:

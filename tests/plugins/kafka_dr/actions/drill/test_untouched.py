@@ -1,4 +1,4 @@
-"""What a drill compares of production before and after itself, and that each change of it is seen."""
+"""What of production is compared before and after a drill: what others change meanwhile is named, without secrets."""
 
 from __future__ import annotations
 
@@ -13,69 +13,76 @@ from tests.support.bench import Bench
 from tests.support.drills.drill_bench import drill_bench
 from tests.support.json_server import JsonHandler, served
 
-TASK = {"id": 0, "state": "RUNNING", "worker_id": "w1:8083"}
+SECRET = "hunter2-of-the-jaas-line"
 
 
 @pytest.fixture
-def connector() -> dict[str, Any]:
-    """The only connector in both workers of production."""
-    return {"info": {"config": {"topics": ".*"}}, "status": {"tasks": [dict(TASK)]}}
-
-
-@pytest.fixture
-def bench(make_bench: Callable[..., Bench], connector: dict[str, Any]) -> Iterator[Bench]:
-    """A drill beside production, whose workers have a real REST API."""
+def bench(make_bench: Callable[..., Bench]) -> Bench:
+    """Two clusters, with workers for drills beside both."""
     made = drill_bench(make_bench)
+    made.clusters["primary"].settings["orders"] = {"retention.ms": "1000"}
+    return made
 
-    class OneConnector(JsonHandler):
-        """Answers requests for all connectors."""
+
+@pytest.fixture
+def production(bench: Bench) -> Iterator[dict[str, dict[str, Any]]]:
+    """The connectors of both workers of production, as Connect states them; the worker's REST API is real."""
+    config = {"tasks.max": "2", "source.cluster.sasl.jaas.config": SECRET}
+    found: dict[str, dict[str, Any]] = {
+        "p.source": {
+            "info": {"config": config},
+            "status": {"tasks": [{"id": 0, "state": "RUNNING", "worker_id": "w1:8083"}]},
+        }
+    }
+
+    class AllConnectors(JsonHandler):
+        """Lists the connectors with their configurations."""
 
         def do_GET(self) -> None:  # noqa: N802 (the name that the server calls)
             """Answer as Connect does when it is asked for everything."""
-            self.answer(200, {"source": connector})
+            self.answer(200, found)
 
-    with served(OneConnector) as url:
-        made.addresses |= {"connect_primary": url, "connect_standby": url}
-        yield made
+    with served(AllConnectors) as url:
+        bench.addresses |= {"connect_primary": url, "connect_standby": url}
+        yield found
 
 
-def changes(bench: Bench, change: Callable[[], object]) -> list[str]:
-    """Return what a drill would report if this happened while it ran."""
+def test_a_change_by_others_is_named_with_old_and_new(bench: Bench, production: dict[str, dict[str, Any]]) -> None:
+    """A topic's setting, a connector's setting, a moved task, a topic that is new; each under what it is of."""
     before = read_production(bench.procedure())
-    assert production_differences(before, read_production(bench.procedure())) == []
-    change()
-    return production_differences(before, read_production(bench.procedure()))
+    bench.clusters["primary"].settings["orders"] = {"retention.ms": "2000"}
+    bench.clusters["standby"].create_topic("invoices", 1)
+    bench.clusters["standby"].create_topic("switchback-drill.0123456789.orders.replica", 1)
+    production["p.source"]["info"]["config"]["tasks.max"] = "3"
+    production["p.source"]["status"]["tasks"][0]["worker_id"] = "w2:8083"
+    changed = production_differences(before, read_production(bench.procedure()))
+    assert "topics of primary: orders: retention.ms was 1000, is 2000" in changed
+    assert "topics of standby: invoices is new" in changed
+    assert "connectors in connect_standby: p.source: tasks.max was 2, is 3" in changed
+    assert "tasks in connect_standby: p.source-0 was RUNNING on w1:8083, is RUNNING on w2:8083" in changed
+    assert not [text for text in changed if "switchback-drill" in text]
 
 
-def test_a_topic_that_was_made_again_is_seen(bench: Bench) -> None:
-    """Its name, partitions and settings are as before; its id is another one."""
-    cluster = bench.clusters["primary"]
-    (text,) = changes(bench, lambda: cluster.topic_ids.update(orders="another"))
-    assert text.startswith("topics of primary: orders was id id-orders, ") and "is id another" in text
+def test_a_topic_that_was_made_again_is_named(bench: Bench, production: dict[str, dict[str, Any]]) -> None:
+    """Its name and settings are as before, its id is not; likewise a partition more, and a topic that is gone."""
+    bench.clusters["standby"].create_topic("invoices", 1)
+    before = read_production(bench.procedure())
+    bench.clusters["primary"].topic_ids["orders"] = "another"
+    bench.clusters["primary"].partitions["orders"].update({7: 1})
+    bench.clusters["standby"].delete_topics(["invoices"])
+    then = before["topics of primary"]["orders"]["partitions"]
+    assert production and production_differences(before, read_production(bench.procedure())) == [
+        "topics of primary: orders: id was id-orders, is another",
+        f"topics of primary: orders: partitions was {then}, is {then + 1}",
+        "topics of standby: invoices is gone",
+    ]
 
 
-def test_a_partition_more_is_seen(bench: Bench) -> None:
-    """And a topic that is gone, or new."""
-    cluster = bench.clusters["standby"]
-    cluster.create_topic("payments", 2)
-    (text,) = changes(bench, lambda: cluster.partitions["payments"].update({2: 1}))
-    assert "payments was" in text and "2 partitions" in text and "3 partitions" in text
-    (text,) = changes(bench, lambda: cluster.delete_topics(["payments"]))
-    assert text == "topics of standby: payments is gone"
-    (text,) = changes(bench, lambda: cluster.create_topic("refunds", 1))
-    assert text == "topics of standby: refunds is new"
-
-
-def test_names_of_drills_are_no_part_of_production(bench: Bench) -> None:
-    """Those of another drill, which may end meanwhile, included."""
-    cluster = bench.clusters["primary"]
-    assert changes(bench, lambda: cluster.create_topic("switchback-drill.0123456789.orders.replica", 1)) == []
-
-
-def test_a_task_that_moved_is_seen(bench: Bench, connector: dict[str, Any]) -> None:
-    """In the worker of either flow; and a configuration that differs, of which no value is shown."""
-    (task,) = connector["status"]["tasks"]
-    texts = changes(bench, lambda: task.update(worker_id="w2:8083"))
-    assert texts and all("RUNNING on w1:8083, is RUNNING on w2:8083" in text for text in texts)
-    texts = changes(bench, lambda: connector["info"]["config"].update(password="a-secret"))
-    assert texts and not any("a-secret" in text for text in texts)
+def test_a_changed_login_is_noticed_and_not_shown(bench: Bench, production: dict[str, dict[str, Any]]) -> None:
+    """The digest of all settings differs; no value of the login stands anywhere."""
+    before = read_production(bench.procedure())
+    production["p.source"]["info"]["config"]["source.cluster.sasl.jaas.config"] = "other-" + SECRET
+    after = read_production(bench.procedure())
+    changed = production_differences(before, after)
+    assert len(changed) == 2 and all("digest of all settings" in text for text in changed)
+    assert SECRET not in str((before, after, changed))

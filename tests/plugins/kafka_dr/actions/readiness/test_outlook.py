@@ -11,6 +11,7 @@ import pytest
 from kafka_dr.actions.readiness.outlook import outlook_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.lag import FlowLag, PartitionLag
+from kafka_dr.domain.recorder_rows import Kind
 from kafka_dr.procedure.find import flows_to_check
 from kafka_dr.vocabulary import Entry, Step
 
@@ -89,6 +90,35 @@ def test_without_the_source_by_the_growth_since_a_sample(
     assert outlook.certain == certain and outlook.possible is None
     assert "nobody" in outlook.unknown["possible"] or "unknown" in outlook.unknown["possible"]
     assert outlook.at["certain"].startswith("2026-11-01T12:00:20") and at
+
+
+def pair(upstream: int, downstream: int, source_end: int, records: int) -> tuple[Kind, dict[str, Any]]:
+    """A content pair of a sample; `records`: how many the source has above it."""
+    place = {"topic": "orders", "partition": 0, "upstream": upstream, "downstream": downstream}
+    return Kind.PAIR, {**place, "source_end": source_end, "records": records}
+
+
+@pytest.mark.parametrize(
+    ("last", "certain"),
+    [
+        # All was copied: the target lacks only markers of transactions.
+        (pair(198, 99, 200, 0), 0),
+        # Every offset above the pair had a record.
+        (pair(149, 75, 200, 50), 26),
+        (pair(149, 99, 200, 50), 50),
+        # Some offset above the pair had none.
+        (pair(149, 99, 200, 49), 0),
+    ],
+)
+def test_markers_of_transactions_are_not_counted_as_records(
+    bench: Bench, recorder: Recorder, last: tuple[Kind, dict[str, Any]], certain: int
+) -> None:
+    """By the growth of both logs alone 100 records would be missing, although each is on the target."""
+    recorder.sample(seen(0, 0))
+    recorder.sample(seen(20, 10), pair(18, 9, 20, 0))
+    recorder.sample(seen(200, 100), last)
+    bench.clusters["standby"].log_ends[ORDERS] = 100
+    assert outlook_of(run_of(bench), None).certain == certain
 
 
 def test_a_partition_that_the_target_lacks_is_not_taken_for_lost(bench: Bench, recorder: Recorder) -> None:

@@ -138,6 +138,14 @@ def test_what_is_no_evidence_raises_what_the_command_catches(document: Any) -> N
         read_row(document, "f")
 
 
+def test_a_drill_says_until_when_it_is_kept_and_by_whose_clock_it_ended() -> None:
+    """Evidence of a version that did not state either has neither."""
+    (told,) = period_document([drill(5, 97, "drill")], YEAR)["drills"]
+    assert told["kept_until"] == "2031-11-27T02:11:40+00:00" and "PostgreSQL" in told["clock"]
+    old = row(1, "old", clock=None)
+    assert old.kept_until is old.clock is None
+
+
 def test_rows_digest_is_that_of_the_evidence() -> None:
     """The check is the one of verify_evidence, not one of its own."""
     evidence = evidence_with(None)

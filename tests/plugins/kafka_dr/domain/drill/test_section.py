@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from kafka_dr.domain.drill.facts import DrillFacts, Untouched
+from kafka_dr.domain.drill.facts import DrillFacts, NotDone, Untouched
 from kafka_dr.domain.drill.section import drill_section
 
 from tests.support.drills.canary_drill import at, full_story, good_facts, last_drill
@@ -90,7 +90,10 @@ def test_what_was_not_tested_says_what_a_kind_of_drill_cannot_show() -> None:
 
 def test_the_next_drill_is_due_by_the_calendar_and_a_failed_one_earlier() -> None:
     """A failed drill is repeated within its own period."""
-    good, failed = drill_section(good_facts()), drill_section(good_facts(stopped="a live failover"))
+    good, failed = (
+        drill_section(good_facts()),
+        drill_section(good_facts(stopped=NotDone("prepare_drill", "a live failover"))),
+    )
     assert (good["next_due"], good["retest_due"]) == (at(700 + 92 * 86400), None)
     assert (failed["next_due"], failed["retest_due"]) == (at(700 + 30 * 86400),) * 2
     assert drill_section(good_facts(closed_at=None))["next_due"] is None

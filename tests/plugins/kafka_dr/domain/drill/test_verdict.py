@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.drill.facts import DrillFacts, DrillPass, Planted, SignOffAnswer, Untouched
+from kafka_dr.domain.drill.facts import DrillFacts, DrillPass, NotDone, Planted, SignOffAnswer, Untouched
 from kafka_dr.domain.drill.findings import finding_id
 from kafka_dr.domain.drill.section import drill_section
 from kafka_dr.domain.drill.verdict import DrillVerdict, judge_drill
@@ -71,7 +71,7 @@ FAILING: dict[str, Callable[[DrillFacts], DrillFacts]] = {
     "production touched": lambda f: replace(f, untouched=Untouched(["ACLs"], ["an ACL entry is gone"])),
     "a change outside of the scope": lambda f: replace(f, scope_refusals=["topic orders"]),
     "a fault that nobody noticed": lambda f: replace(f, planted=[Planted("a fault", "named", "", False)]),
-    "a drill that was stopped": lambda f: replace(f, stopped="a live failover began"),
+    "a drill that was stopped": lambda f: replace(f, stopped=NotDone("prepare_drill", "a live failover began")),
 }
 CONDITIONS: dict[str, Callable[[DrillFacts], DrillFacts]] = {
     "a breached objective": breached,

@@ -61,8 +61,8 @@ def test_signs_of_life_are_judged_by_their_age() -> None:
     assert not [*heartbeat_findings(29, 30.0)] and not [*heartbeat_findings(None, 30.0)]
     assert not [*watcher_findings(59)] and [f.id for f in watcher_findings(61)] == ["watcher_silent"]
     assert "never" in next(watcher_findings(None)).text
-    assert not [*recorder_findings(29, 10)] and [f.id for f in recorder_findings(31, 10)] == ["recorder_silent"]
-    assert not [*recorder_findings(100, 60)] and "no sample" in next(recorder_findings(None, 10)).text
+    assert not [*recorder_findings(89, 10)] and [f.id for f in recorder_findings(91, 10)] == ["recorder_silent"]
+    assert not [*recorder_findings(230, 60)] and "no sample" in next(recorder_findings(None, 10)).text
 
 
 def test_a_certificate_is_named_before_it_ends() -> None:
@@ -89,8 +89,20 @@ def test_a_movement_names_the_two_checks_between_which_the_sum_changed(sums: lis
     """The last change counts, whatever came before."""
     movement = None
     for at, value in enumerate(sums):
-        movement = moved_on(movement, value, float(at))
-    changes = [at for at in range(1, len(sums)) if sums[at] != sums[at - 1]]
-    assert movement is not None and movement.sum == sums[-1]
+        movement = moved_on(movement, {"orders": value, "audit": 7}, float(at))
+    changes = [at for at in range(1, len(sums)) if sums[at] > sums[at - 1]]
+    assert movement is not None and movement.sum == sums[-1] + 7
     expected = (float(changes[-1] - 1), float(changes[-1])) if changes else (None, None)
     assert (movement.changed_from, movement.changed_to) == expected
+
+
+def test_topics_that_come_and_go_do_not_move() -> None:
+    """A sum that changes with the topics it counts is no movement; one that stays, and grows meanwhile, is seen."""
+    names = [f"topic-{number}" for number in range(200)]
+    before = moved_on(None, dict.fromkeys(names, 5), 0.0)
+    for changed in (names[:-1], [*names, "new"], []):
+        after = moved_on(before, dict.fromkeys(changed, 5), 1.0)
+        assert (after.changed_from, after.changed_to) == (None, None) and after.sum == 5 * len(changed)
+        assert moved_on(after, dict.fromkeys(names, 5), 2.0).changed_to is None
+    churned = moved_on(before, {**dict.fromkeys([*names[2:], "new"], 5), "topic-100": 6}, 1.0)
+    assert (churned.changed_from, churned.changed_to) == (0.0, 1.0)

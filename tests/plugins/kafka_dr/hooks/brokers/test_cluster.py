@@ -19,7 +19,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed
 from kafka_dr.hooks.brokers.client import ALLOWED_KEYS, client_config, kafka_border
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.descriptions import GroupInfo, Metadata
+from kafka_dr.hooks.brokers.descriptions import Broker, GroupInfo, Metadata
 from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
 
 from tests.support.empty_cluster import empty_cluster
@@ -45,6 +45,56 @@ def brokers() -> Iterator[str]:
 def cluster(brokers: str) -> KafkaCluster:
     """The mock cluster through the hook."""
     return KafkaCluster("east", {"bootstrap.servers": brokers})
+
+
+class Settings:
+    """The client's call for brokers' settings, which takes one broker a request; each broker has answers in order."""
+
+    def __init__(self, answers: dict[str, list]) -> None:
+        self.answers = answers
+
+    def describe_configs(self, resources: list, request_timeout: float) -> dict[object, Future]:
+        """Answer with names of settings, or with an error."""
+        (resource,) = resources
+        answer, future = self.answers[resource.name].pop(0), Future()
+        if isinstance(answer, KafkaError):
+            future.set_exception(KafkaException(answer))
+        else:
+            future.set_result(answer)
+        return {resource: future}
+
+    def poll(self, timeout: float) -> None:
+        """Serve no callback."""
+
+
+def settings_of(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch, listed: list[list[int]], **answers: list
+) -> set:
+    """The settings that the cluster tells; `listed`: the brokers in service, by each look at them."""
+    looks = iter(listed)
+    stand_in = Settings({name.removeprefix("b"): of for name, of in answers.items()})
+    monkeypatch.setattr(cluster, "brokers", lambda _seconds: [Broker(number, "host", 9092) for number in next(looks)])
+    monkeypatch.setattr(cluster, "_admin", stand_in)
+    return set(cluster.broker_settings(1.0))
+
+
+AWAY = KafkaError(KafkaError._TRANSPORT)
+
+
+def test_settings_of_all_brokers_are_told(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each broker is asked by itself, and again if it did not answer; one that has left is not waited for."""
+    assert settings_of(cluster, monkeypatch, [[1, 2]], b1=[{"a": 1}], b2=[{"a": 1, "b": 1}]) == {"a", "b"}
+    assert settings_of(cluster, monkeypatch, [[1, 2], [1, 2]], b1=[{"a": 1}], b2=[AWAY, {"b": 1}]) == {"a", "b"}
+    assert settings_of(cluster, monkeypatch, [[1, 2], [1]], b1=[{"a": 1}], b2=[AWAY]) == {"a"}
+    with pytest.raises(KafkaUnavailable):
+        settings_of(cluster, monkeypatch, [[1, 2], [1, 2]], b1=[{"a": 1}], b2=[AWAY, AWAY])
+
+
+def test_the_library_is_asked_for_one_broker_at_a_time(cluster: KafkaCluster) -> None:
+    """It refuses several before anything is sent. A mock broker knows no settings, so one is not supported either."""
+    with pytest.raises(KafkaUnavailable) as refused:
+        cluster.broker_settings(5.0)
+    assert "one" not in refused.value.seen.lower().split() and "_INVALID_ARG" not in refused.value.seen
 
 
 class Coordinator:

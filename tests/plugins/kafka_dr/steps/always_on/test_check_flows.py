@@ -136,6 +136,21 @@ def test_what_was_changed_since_the_drill_is_named(site: Site) -> None:
     assert [f["about"] for f in site.check()["findings"] if f["id"] == "changed_since_drill"] == ["standby.kafka"]
 
 
+def test_figures_of_a_check_that_stood_still_are_stale(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine slept for six minutes after the logs were compared: what was read before is not the present."""
+    site.drilled()
+    measure, now = flow_check.measure_lag, Journal.now
+
+    def measure_and_sleep(*given: Any) -> Any:
+        monkeypatch.setattr(Journal, "now", lambda journal: now(journal) + timedelta(seconds=360))
+        return measure(*given)
+
+    monkeypatch.setattr(flow_check, "measure_lag", measure_and_sleep)
+    document = site.check()
+    stale = [finding["about"] for finding in document["findings"] if finding["id"] == "figure_stale"]
+    assert stale == ["lag", "record_age"] and document["state"] != "VERIFIED", document["reasons"]
+
+
 def test_nothing_but_the_document_is_written(site: Site) -> None:
     """No entry of the journal, no lease, no ACL entry, no topic, no request that changes a connector."""
     site.drilled()
