@@ -1,1 +1,1 @@
-"""Checker of drills: whether a drill beside production has touched anything of it; imports no code of the product."""
+"""Checker of a drill beside production: was anything of it touched? Imports no code of the product."""

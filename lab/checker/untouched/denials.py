@@ -60,7 +60,7 @@ def _denials_of(name: str, lines: Iterable[str]) -> Iterator[Denial]:
 
 
 def denial_findings(denials: Sequence[Denial], drill_principal: str, clusters: Iterable[str]) -> list[Finding]:
-    """Return a finding for each denied request of production, and for each cluster on which no fence denied the drill.
+    """Return a finding for each denied request of production, and each cluster whose log shows no fence.
 
     Args:
         drill_principal: of the drill's clients, such as `User:switchback-drill`.

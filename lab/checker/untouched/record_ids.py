@@ -1,4 +1,4 @@
-"""Records by the numbers that their producers wrote into them: each is once on the source and once on the target."""
+"""Records by the numbers in them: each is once on the source and once on the target."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SECONDS = 1.0
 DRILL = "switchback-drill"
 
 
-class Sample(NamedTuple):
+class SiteLook(NamedTuple):
     """What one look saw on both sites.
 
     Args:
@@ -57,7 +57,7 @@ class Sampler:
         self._workers = {
             alias: ConnectReader(one["connect_url"], properties[alias]) for alias, one in status["clusters"].items()
         }
-        self.samples: list[Sample] = []
+        self.samples: list[SiteLook] = []
         self.failed: list[str] = []
 
     @contextmanager
@@ -81,14 +81,14 @@ class Sampler:
                 self.failed.append(str(error))
             ended.wait(max(0.0, SECONDS - (time.monotonic() - begun)))
 
-    def _look(self) -> Sample:
+    def _look(self) -> SiteLook:
         at, tasks, offsets = time.time(), dict[str, str](), dict[str, int]()
         for alias, worker in self._workers.items():
             for name, found in worker.connectors().items():
                 tasks |= {f"{alias}: {task}": state for task, state in task_states(name, found).items()}
                 for row in worker.read(f"/connectors/{name}/offsets")["offsets"]:
                     offsets[f"{alias}: {name} {json.dumps(row['partition'], sort_keys=True)}"] = row["offset"]["offset"]
-        return Sample(at, tasks, offsets, self._positions())
+        return SiteLook(at, tasks, offsets, self._positions())
 
     def _positions(self) -> dict[str, int]:
         pending = {
@@ -105,7 +105,7 @@ class Sampler:
         }
 
 
-def sample_findings(samples: Sequence[Sample]) -> list[Finding]:
+def sample_findings(samples: Sequence[SiteLook]) -> list[Finding]:
     """Return a finding for each task that moved, each offset or position that fell or vanished, and foreign offset."""
     return [
         *_changed_tasks(samples),
@@ -118,13 +118,13 @@ def sample_findings(samples: Sequence[Sample]) -> list[Finding]:
     ]
 
 
-def grown(samples: Sequence[Sample]) -> int:
+def count_grown(samples: Sequence[SiteLook]) -> int:
     """Return how many connector offsets are greater in the last sample than in the first."""
     first, last = samples[0].offsets, samples[-1].offsets
     return sum(1 for name, offset in last.items() if offset > first.get(name, -1))
 
 
-def _changed_tasks(samples: Sequence[Sample]) -> Iterator[Finding]:
+def _changed_tasks(samples: Sequence[SiteLook]) -> Iterator[Finding]:
     for earlier, later in itertools.pairwise(samples):
         for name in sorted({*earlier.tasks, *later.tasks}):
             then, now = earlier.tasks.get(name, "absent"), later.tasks.get(name, "absent")

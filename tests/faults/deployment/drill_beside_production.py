@@ -30,7 +30,7 @@ from lab.checker.untouched.connect_history import history_findings, read_changes
 from lab.checker.untouched.denials import denial_findings, read_denials
 from lab.checker.untouched.heartbeat_rates import Periods, rate_findings, rates_of, read_times
 from lab.checker.untouched.record_ids import id_findings, id_of, read_ids
-from lab.checker.untouched.samples import Sampler, grown, sample_findings
+from lab.checker.untouched.samples import Sampler, count_grown, sample_findings
 from lab.checker.untouched.site_state import SiteReader, State, state_findings
 from lab.checker.untouched.steady_consumer import SteadyConsumer
 from lab.environment.acls import create_bindings
@@ -242,9 +242,9 @@ class DrillBesideProduction:
         samples = sampler.samples
         gaps = [later.at - earlier.at for earlier, later in itertools.pairwise(samples)]
         print(f"{len(samples)} samples, longest gap {max(gaps):.1f} s, {len(sampler.failed)} looks failed:"
-              f" {sampler.failed[:3]}; {grown(samples)} of {len(samples[-1].offsets)} offsets of connectors grew,"
+              f" {sampler.failed[:3]}; {count_grown(samples)} of {len(samples[-1].offsets)} offsets of connectors grew,"
               f" {len(samples[-1].positions)} positions", flush=True)  # fmt: skip
-        self.verdict.add(sample_findings(samples), samples=len(samples), offsets_grown=grown(samples))
+        self.verdict.add(sample_findings(samples), samples=len(samples), offsets_grown=count_grown(samples))
 
     def _judge_logs(self, since: datetime, stored: dict[str, dict[Place, int]]) -> None:
         nodes = [name for alias in ALIASES for name in process_names(self.lab, f"broker-{alias}")]

@@ -13,7 +13,7 @@ from lab.checker.untouched.connect_history import history_findings, read_rebalan
 from lab.checker.untouched.denials import denial_findings, read_denials
 from lab.checker.untouched.heartbeat_rates import Periods, rate_findings, rates_of
 from lab.checker.untouched.record_ids import id_findings, id_of
-from lab.checker.untouched.samples import Sample, grown, sample_findings
+from lab.checker.untouched.samples import SiteLook, count_grown, sample_findings
 from lab.checker.untouched.site_state import state_findings, task_states
 from lab.checker.untouched.steady_consumer import OffsetRun
 
@@ -62,9 +62,9 @@ OFFSETS = {'standby: source {"partition": 0, "topic": "orders"}': 10}
 POSITIONS = {"primary: desk orders-0": 5}
 
 
-def samples(*later: dict) -> list[Sample]:
+def samples(*later: dict) -> list[SiteLook]:
     """A first look, and later ones that differ from it."""
-    first = Sample(0.0, TASKS, OFFSETS, POSITIONS)
+    first = SiteLook(0.0, TASKS, OFFSETS, POSITIONS)
     return [first, *(first._replace(at=float(number), **fields) for number, fields in enumerate(later, 1))]
 
 
@@ -73,8 +73,8 @@ def test_growing_offsets_have_no_finding() -> None:
     (name,), (place,) = OFFSETS, POSITIONS
     seen = samples({"offsets": {name: 11}, "positions": {place: 6}}, {"offsets": {name: 12, "new": 1}})
     seen[-1] = seen[-1]._replace(positions={place: 6})
-    assert sample_findings(seen) == [] and grown(seen) == 2
-    assert grown(samples({})) == 0
+    assert sample_findings(seen) == [] and count_grown(seen) == 2
+    assert count_grown(samples({})) == 0
 
 
 @pytest.mark.parametrize(
