@@ -8,7 +8,9 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,11 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from lab.environment.airflow_settings import airflow_connections
 from lab.environment.bring_up import up
@@ -340,3 +347,28 @@ def signal_session(lab: Lab, name: str, number: int) -> None:
     for seen in list_processes():
         if seen.session == leader:
             os.kill(seen.pid, number)
+
+
+def ca_certificate(folder: Path, days: float) -> str:
+    """The path of a new CA certificate that ends in so many days."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{days} days")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=30))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / f"ca-{days}.pem"
+    path.write_bytes(made.public_bytes(Encoding.PEM))
+    return str(path)
+
+
+def with_ca(site: CheckedSite, path: str) -> AbstractContextManager[None]:
+    """The target's connection names this CA; the lab's brokers have no TLS, so it is only read."""
+    return site.connection(f"kafka_{TARGET}", extra={"ssl.ca.location": path})

@@ -75,7 +75,7 @@ class CheckServer:
         self._server.stdin.write(json.dumps(asked) + "\n")
         self._server.stdin.flush()
         code = int(self._server.stdout.readline())
-        assert code == 0, f"the {what} has failed:\n{self._log.read_text(errors='replace')[-4000:]}"
+        assert code == 0, f"the {what} ended with {code}:\n{self._log.read_text(errors='replace')[-4000:]}"
 
 
 class _Events:
@@ -149,6 +149,7 @@ def serve_requests() -> None:
 
 
 def _run_in_fork(asked: dict[str, Any]) -> None:
+    import faulthandler
     import traceback
 
     os.environ.clear()
@@ -156,6 +157,8 @@ def _run_in_fork(asked: dict[str, Any]) -> None:
     with open(asked["log"], "ab") as log:  # noqa: PTH123
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
+    # What ends a check in the Kafka client's own code leaves no other trace.
+    faulthandler.enable()
     code = 0
     try:
         run_here(asked["what"], asked["drill"])

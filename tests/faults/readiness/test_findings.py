@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,6 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 from kafka_dr.domain.readiness.owners import MARKER_ENTRY
 
 from lab.environment.connect import call_worker, connector_config, connector_name
@@ -43,10 +37,12 @@ from tests.faults.readiness.checked_site import (
     GROUP,
     IDLE,
     CheckedSite,
+    ca_certificate,
     changed_items,
     checked_site,
     found,
     remove_entries,
+    with_ca,
 )
 from tests.faults.readiness.one_check import SOURCE, TARGET
 from tests.faults.support.fault_proxy import FaultProxy
@@ -227,31 +223,6 @@ def marker_deleted(site: CheckedSite) -> Iterator[None]:
 # -- installation -------------------------------------------------------------------------------------------------
 
 
-def certificate(folder: Path, days: float) -> str:
-    """The path of a new CA certificate that ends in so many days."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{days} days")])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=30))
-        .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = folder / f"ca-{days}.pem"
-    path.write_bytes(made.public_bytes(Encoding.PEM))
-    return str(path)
-
-
-def with_ca(site: CheckedSite, path: str) -> Fault:
-    """The target's connection names this CA; the lab's brokers have no TLS, so it is only read."""
-    return site.connection(f"kafka_{TARGET}", extra={"ssl.ca.location": path})
-
-
 @contextmanager
 def readable_by_others(site: CheckedSite) -> Iterator[None]:
     """Others may read the evidence."""
@@ -358,7 +329,7 @@ CASES: dict[str, tuple[Callable[[CheckedSite], Fault], tuple[str, ...], tuple[st
     ),
     "a marker was deleted": (marker_deleted, ("nobody_puts_back",), ()),
     "a certificate has ended": (
-        lambda site: with_ca(site, certificate(site.lab.root, -1.0)),
+        lambda site: with_ca(site, ca_certificate(site.lab.root, -1.0)),
         ("certificate_ends", *CHANGED),
         (),
     ),
@@ -432,7 +403,7 @@ def test_warnings_leave_the_state(site: CheckedSite) -> None:
     with site.topology(lambda topology: topology.pop("recorder")):
         document = site.verified()
         assert "recorder_missing" in found(document, "warning")
-    with with_ca(site, certificate(site.lab.root, 3.0)):
+    with with_ca(site, ca_certificate(site.lab.root, 3.0)):
         document = site.finds(*CHANGED)
         assert "certificate_ends" in found(document, "warning") and changed_items(document) == {f"{TARGET}.ca"}
     assert not found(site.verified(), "warning")

@@ -18,9 +18,16 @@ from confluent_kafka.admin import NewTopic
 from lab.environment.brokers import start_broker
 from lab.environment.connect import connector_name, start_worker
 from lab.environment.state import Lab
-from tests.faults.readiness.checked_site import BUSY, CheckedSite, changed_items, checked_site, found
+from tests.faults.readiness.checked_site import (
+    BUSY,
+    CheckedSite,
+    ca_certificate,
+    changed_items,
+    checked_site,
+    found,
+    with_ca,
+)
 from tests.faults.readiness.one_check import SOURCE, TARGET, document_of_flow, run_once
-from tests.faults.readiness.test_findings import certificate, with_ca
 from tests.faults.support.scene import until
 from tests.faults.support.stepping import ROOT
 
@@ -99,7 +106,7 @@ CASES: dict[str, tuple[Callable[[CheckedSite], Fault], set[str]]] = {
         ),
         {f"{SOURCE}.authorizer"},
     ),
-    "CA": (lambda site: with_ca(site, certificate(site.lab.root, 300.0)), {f"{TARGET}.ca"}),
+    "CA": (lambda site: with_ca(site, ca_certificate(site.lab.root, 300.0)), {f"{TARGET}.ca"}),
     "connection of the worker": (other_worker, {"worker.connection"}),
     "version of the worker": (
         lambda site: upgraded(site, "connect", start_worker),

@@ -25,6 +25,7 @@ from lab.environment.production.profile import BROKERS, member_name
 from lab.environment.state import ALIASES
 from tests.faults.readiness.checked_site import BUSY, PARTITIONS, CheckedSite, checked_site, found
 from tests.faults.readiness.one_check import SOURCE
+from tests.faults.support import always_on
 from tests.faults.support.scene import until
 
 MINUTES = float(os.environ.get("SWITCHBACK_QUIET_MINUTES", "4"))
@@ -149,6 +150,8 @@ def test_a_working_day(tmp_path_factory: pytest.TempPathFactory) -> None:
             ends_at = time.monotonic() + 60 * MINUTES
             while (began := time.monotonic()) < ends_at:
                 told.append(site.check())
+                if found(told[-1]):
+                    print(always_on.said(site.lab, always_on.RECORDER)[-3000:], flush=True)
                 time.sleep(max(0.0, began + CHECK_SECONDS - time.monotonic()))
         told.append(site.check())
     print(json.dumps(day.counts), flush=True)

@@ -48,7 +48,7 @@ from kafka_dr.domain.readiness.signs import (
     watcher_findings,
 )
 from kafka_dr.domain.readiness.state import Figure, Gravity, ReadinessFinding, findings_of, unknown_figures
-from kafka_dr.errors import SwitchbackError, SystemUnavailable
+from kafka_dr.errors import KafkaUnavailable, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.private_files import private_folder
 from kafka_dr.hooks.whole_file import write_whole
 from kafka_dr.procedure.entries import DrillJudged, facts_in
@@ -61,6 +61,8 @@ _REFRESH_SECONDS, _CREATION_SECONDS = 600.0, 60.0
 #: A check that could not read something is made again if it took less than this, in seconds: a topic may have been
 #: deleted between two readings.
 _AGAIN_SECONDS = 10.0
+#: How often observing begins anew because a topic was deleted meanwhile.
+_MOST_DELETIONS = 3
 #: A figure that was true longer ago than this, in seconds, counts as stale.
 _OLDEST_SECONDS = 300.0
 
@@ -134,6 +136,13 @@ class FlowCheck:
         return "" if lease is None or lease.released_at is not None else f"{lease.holder} holds the pair of clusters"
 
     def _observe(self) -> Observation:
+        """Observe both clusters, again where a topic was deleted between two readings."""
+        for _ in range(_MOST_DELETIONS):
+            try:
+                return observed_at_rest(self._procedure, known_topic_ids(self._procedure))
+            except KafkaUnavailable as error:
+                if "UNKNOWN_TOPIC_OR_PART" not in error.seen:
+                    raise
         return observed_at_rest(self._procedure, known_topic_ids(self._procedure))
 
     def _left_alone(self, check: str, why: str) -> Outlook:

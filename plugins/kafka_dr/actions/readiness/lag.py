@@ -18,6 +18,8 @@ from kafka_dr.domain.readiness.lag import (
     unproven_begins,
 )
 from kafka_dr.domain.readiness.observation import Observation
+from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail, record_of
 from kafka_dr.procedure.run import Run
 
@@ -35,13 +37,14 @@ def measure_lag(procedure: Run, observation: Observation) -> FlowLag:
         KafkaUnavailable: a cluster did not answer in time.
     """
     source, partitions = procedure.systems.source, list(observation.last.source_ends)
-    ends, at = source.ends(partitions), time.time()
+    ends, at = _ends_of_existing(source, partitions), time.time()
     starts = observation.source_starts
     begins = unproven_begins(starts, ends, observation.flow.replicated)
     if not begins:
-        return in_flow((), len(partitions), at)
+        return in_flow((), len(ends), at)
     tails = _newest_copies(procedure, observation, begins)
-    ends_after = source.ends(begins)
+    ends_after = _ends_of_existing(source, begins)
+    begins = {tp: begin for tp, begin in begins.items() if tp in ends_after}
     first = _first_to_read(procedure, begins, starts, tails)
     read = _read_above(procedure, first, ends_after)
     # Where the newest copy was not found, above all that Connect counts as replicated: the copy has another writer.
@@ -49,9 +52,23 @@ def measure_lag(procedure: Run, observation: Observation) -> FlowLag:
     read |= _read_above(procedure, lost, ends_after)
     return in_flow(
         (_lag(tp, SourceLog(begin, ends[tp], ends_after[tp]), tails.get(tp), read[tp]) for tp, begin in begins.items()),
-        len(partitions),
+        len(ends),
         at,
     )
+
+
+def _ends_of_existing(cluster: KafkaCluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return log ends; partitions of topics that were deleted meanwhile are left out."""
+    left = list(partitions)
+    while True:
+        try:
+            return cluster.ends(left)
+        except KafkaUnavailable:
+            topics = cluster.topics()
+            existing = [tp for tp in left if tp.topic in topics]
+            if len(existing) == len(left):
+                raise
+            left = existing
 
 
 def _newest_copies(

@@ -58,6 +58,8 @@ def observe_pair(
         target_view = start(cluster_view, procedure.systems.target, rules["target"].result(), [*scope.values(), *scope])
         source = cluster_view(procedure.systems.source, rules["source"].result(), scope)
         target, reverse = target_view.result(), reverse_view.result() if reverse_view else None
+    # A topic may have been deleted since the scope was read.
+    scope = {topic: name for topic, name in scope.items() if topic in source.topics}
     partitions = [
         TopicPartition(topic, partition) for topic in scope for partition in range(source.topics[topic].partitions)
     ]

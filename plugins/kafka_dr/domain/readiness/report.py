@@ -129,7 +129,10 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
 
 def movements_of(document: Mapping[str, Any] | None) -> dict[str, Movement]:
     """Return the sums that a check has kept for the next one, by name; {} without a document."""
-    return {name: Movement(**stored) for name, stored in (document or {}).get("movements", {}).items()}
+    return {
+        name: Movement(**{**stored, "parts": tuple(map(tuple, stored.get("parts", ())))})
+        for name, stored in (document or {}).get("movements", {}).items()
+    }
 
 
 def _iso(seconds: float) -> str:

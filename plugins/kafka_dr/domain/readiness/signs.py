@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -29,7 +29,7 @@ class Movement:
     at: float
     changed_from: float | None = None
     changed_to: float | None = None
-    parts: Sequence[Sequence[int]] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
 
 
 def moved_on(before: Movement | None, sums: Mapping[str, int], now: float) -> Movement:
@@ -49,11 +49,11 @@ def moved_on(before: Movement | None, sums: Mapping[str, int], now: float) -> Mo
     return Movement(sum(sums.values()), now, *changed, parts=parts)
 
 
-def _parts_of(sums: Mapping[str, int]) -> list[tuple[int, int]]:
+def _parts_of(sums: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
     names: list[list[str]] = [[] for _ in range(_PARTS)]
     for name in sorted(sums):
         names[crc32(name.encode()) % _PARTS].append(name)
-    return [(crc32("\n".join(part).encode()), sum(sums[name] for name in part)) for part in names]
+    return tuple((crc32("\n".join(part).encode()), sum(sums[name] for name in part)) for part in names)
 
 
 def topics_awaited(

@@ -82,11 +82,13 @@ def test_changes_of_state_are_kept_and_repeats_are_not() -> None:
 
 
 def test_movements_are_read_by_the_next_check() -> None:
-    """An older document, without them, has none."""
-    movement = Movement(7, 5.0, 1.0, 5.0)
+    """An older document has none, or none of their parts."""
+    movement = Movement(7, 5.0, 1.0, 5.0, ((17, 3), (0, 4)))
     document = json.loads(json.dumps(document_of(replace(CHECKED, movements={"positions": movement}), None)))
     assert movements_of(document) == {"positions": movement}
     assert movements_of({}) == {} and movements_of(None) == {}
+    del document["movements"]["positions"]["parts"]
+    assert movements_of(document) == {"positions": replace(movement, parts=())}
 
 
 def test_failures_are_named_before_what_is_only_unverified() -> None:

@@ -363,6 +363,36 @@ def test_a_topic_that_is_deleted_between_two_readings_is_no_finding(
     assert site.check()["state"] == "VERIFIED" and not failures
 
 
+def test_topics_that_are_deleted_during_a_long_check_are_left_out(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a large site no check is repeated, and topics come and go all the time: once in each of its readings."""
+    monkeypatch.setattr(flow_check, "_AGAIN_SECONDS", 0.0)
+    source, target = (site.bench.clusters[alias] for alias in ("primary", "standby"))
+    site.bench.workers["standby"].settings["topics"] = ".*"
+    site.drilled()
+    ends, starts = source.ends, source.starts
+    leaving = iter(["gone-1", "gone-2", "gone-3"])
+
+    def reads(read: Callable[..., Any]) -> Callable[..., Any]:
+        def while_topics_leave(partitions: Any, **how: Any) -> Any:
+            asked = list(partitions)
+            if left := [tp for tp in asked if tp.topic not in source.partitions]:
+                raise KafkaUnavailable("listing offsets failed", f"UNKNOWN_TOPIC_OR_PART ({left})", "look")
+            answer = read(asked, **how)
+            if gone := next(leaving, None):
+                del source.partitions[gone]
+            return answer
+
+        return while_topics_leave
+
+    for cluster in (source, target):
+        cluster.partitions |= {f"gone-{number}": {0: 1} for number in (1, 2, 3)}
+    monkeypatch.setattr(source, "ends", reads(ends))
+    monkeypatch.setattr(source, "starts", reads(starts))
+    document = site.check()
+    assert not {"cannot_read", "figure_unknown"} & {finding["id"] for finding in document["findings"]}
+    assert next(leaving, None) is None and document["lag"]["records"] == 0
+
+
 def test_a_drill_of_another_flow_or_an_old_one_does_not_count(site: Site) -> None:
     """The newest of this flow counts."""
     site.drilled(source="standby", target="primary")
