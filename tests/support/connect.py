@@ -22,6 +22,7 @@ class Worker:
         self.settings: dict[str, str] = {}
         self.disabled: set[str] = set()
         self.version, self.is_old = "4.3.1", False
+        self.kafka_cluster_id = "id-standby"
         self.replicated: dict[TopicPartition, int | None] = {TopicPartition("orders", 0): 9}
         self.kept: dict[str, dict[TopicPartition, int | None]] = {}
         self.misspelt: frozenset[str] = frozenset()
@@ -34,9 +35,9 @@ class Worker:
             raise ConnectUnavailable("the request GET /connectors to Connect failed", "no connection", "check Connect")
 
     def worker(self, timeout: float = 30.0) -> Any:
-        """Return the worker's version; its Connect cluster is beside the standby."""
+        """Return the worker's version, and its Kafka cluster: the standby, unless the test has set another."""
         self.answer()
-        return SimpleNamespace(version=self.version, kafka_cluster_id="id-standby")
+        return SimpleNamespace(version=self.version, kafka_cluster_id=self.kafka_cluster_id)
 
     def sets_offsets(self, name: str, timeout: float = 30.0) -> bool:
         """Return whether offsets can be set; an old worker cannot."""

@@ -66,7 +66,7 @@ class Approvals:
         # Once the target was opened under an approval, the approval's age must not prolong the clients' downtime.
         opened = self._progress.done(TargetOpened) is not None
         age, valid = self._age_of(answer, gate), None if opened else self._valid_seconds
-        problem = problem_with(answer, self.starter(), digest, age, valid) or self._no_approver(answer)
+        problem = problem_with(answer, self.starter(), digest, age, valid) or self.why_no_approver(answer)
         by = answer.responded_by_name or answer.responded_by_id
         if problem or by is None or answer.responded_at is None:
             raise ApprovalMissing(
@@ -77,7 +77,7 @@ class Approvals:
         through = os.environ.get(APPROVED_THROUGH_VARIABLE, ApprovedThrough.AIRFLOW)
         return Approval(gate=gate, by=by, at=answer.responded_at.isoformat(), digest=digest, through=through)
 
-    def _no_approver(self, answer: HitlAnswer) -> str:
+    def why_no_approver(self, answer: HitlAnswer) -> str:
         """Return why the person who answered may not approve; empty if this person may."""
         name, approvers, api = str(answer.responded_by_name), self._systems.topology.approvers, self._systems.api
         if api.username in (name, answer.responded_by_id):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from kafka_dr.domain.drill.scope import DrillScope, scope_of
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.drill_connections import DrillConnections
-from kafka_dr.procedure.entries import DrillToClean, DrillToPrepare, facts_in
+from kafka_dr.procedure.entries import DrillToClean, DrillToPrepare, facts_in, facts_of
 from kafka_dr.procedure.run import Identity, Run, opened_by
 from kafka_dr.procedure.systems import Systems
 from kafka_dr.vocabulary import Entry, Step
@@ -113,22 +114,17 @@ def pass_of_drill(
         check: makes a Request of a topology and params.
 
     Raises:
-        BadInput: no such drill has prepared its passes, or the drill's clean-up has begun.
+        BadInput: no such drill has prepared its passes, its time is over, or its clean-up has begun.
     """
     journal = Journal(connections.journal_url(topology.journal.connection))
     opened = opened_by(journal, drill_id)
-    prepared = facts_in(journal.entries(drill_id, Step.PREPARE_DRILL), DrillToPrepare)
-    cleaned = facts_in(journal.entries(drill_id, Step.CLEAN_DRILL), DrillToClean)
-    closed = journal.last(drill_id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None
-    if opened is None or not prepared or cleaned or closed:
+    why_over = _why_over(journal, drill_id)
+    if opened is None or why_over:
         raise BadInput(
             f"{drill_id!a} is no drill that runs",
-            "it is closed"
-            if closed
-            else "it has begun to clean up"
-            if cleaned
-            else "the journal has no entry of prepare_drill",
-            "Leave the param drill out: failover_drill alone sets it, for the passes of a canary drill.",
+            why_over or "the journal has no entry of open_procedure",
+            "Leave the param drill out: failover_drill alone sets it, for the passes of a canary drill. What a drill"
+            " has made is removed by clean_drill or schedule_drills: to rehearse again, start a new failover_drill.",
         )
     private = PrivateInstallation(drill_id, topology, opened.source, opened.target)
     request = check(private.topology, identity.dag_id, params)
@@ -136,3 +132,19 @@ def pass_of_drill(
     run = Run.connected(identity, request, private.topology, private.connections(connections, cut_off))
     run.yields_to = (journal, topology.pair_key(opened.source, opened.target))
     return run
+
+
+def _why_over(journal: Journal, drill_id: str) -> str:
+    """Return why no step of a pass of this drill may begin; empty if the drill runs."""
+    if journal.last(drill_id, Step.CLOSE_PROCEDURE, Entry.CLOSED) is not None:
+        return "it is closed"
+    cleanings = facts_of(journal.entries(step=Step.CLEAN_DRILL), DrillToClean)
+    if any(drill_id in (entry.procedure_id, fact.drill_id) for entry, fact in cleanings):
+        return "it has begun to clean up, or schedule_drills has cleaned up what it had made"
+    prepared = facts_in(journal.entries(drill_id, Step.PREPARE_DRILL), DrillToPrepare)
+    if not prepared:
+        return "the journal has no entry of prepare_drill that names what the drill makes"
+    ends_at = datetime.fromisoformat(prepared[-1].ends_at)
+    if ends_at <= journal.now():
+        return f"its `drill.time_to_live_seconds` were over at {ends_at.isoformat(timespec='seconds')}"
+    return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowException
@@ -56,6 +56,11 @@ class ProcedureGate(JournaledStep, HITLOperator):
     """Asks a second person to approve what a digest names; a timeout or the starter's answer approves nothing."""
 
     retries: int
+    #: What happens, and what to do, when no answer counts.
+    without_answer = (
+        "If the source is fenced, the procedure returns to the source by itself. Start a new run when a person who may"
+        " approve is available."
+    )
 
     def __init__(self, **kwargs: Any) -> None:
         defaults: dict[str, Any] = {"subject": "", "options": [APPROVE, REJECT], "retries": _MAX_REPEATS}
@@ -158,12 +163,20 @@ class ProcedureGate(JournaledStep, HITLOperator):
         try:
             return procedure.approvals.require(self.task_id, digest)
         except ApprovalMissing as error:
-            record_fact(procedure.authority, self.task_id, AnswerIgnored(answer_ignored=error.seen))
-            if getattr(context.get("ti"), "try_number", 1) > self.retries:
-                raise Refusal(
-                    f"No valid answer to {self.task_id}",
-                    f"asked {self.retries + 1} times; the last answer: {error.seen}",
-                    "If the source is fenced, the procedure returns to the source by itself. Start a new run when"
-                    " a person who may approve is available.",
-                ) from error
-            raise AirflowException(f"The answer is not valid: {error.seen}. {self.task_id} asks again.") from error
+            self.ask_again(procedure, error.seen, context)
+
+    def ask_again(self, procedure: Run, seen: str, context: Any) -> NoReturn:
+        """Note why an answer does not count, and end this try, so that Airflow runs the gate again.
+
+        Raises:
+            AirflowException: the gate asks again.
+            Refusal: the gate has asked again `retries` times.
+        """
+        record_fact(procedure.authority, self.task_id, AnswerIgnored(answer_ignored=seen))
+        if getattr(context.get("ti"), "try_number", 1) > self.retries:
+            raise Refusal(
+                f"No valid answer to {self.task_id}",
+                f"asked {self.retries + 1} times; the last answer: {seen}",
+                self.without_answer,
+            )
+        raise AirflowException(f"The answer is not valid: {seen}. {self.task_id} asks again.")

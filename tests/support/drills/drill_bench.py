@@ -36,7 +36,9 @@ def drill_bench(make_bench: Callable[..., Bench], settings: dict[str, Any] | Non
         topology: changes of the topology.
     """
     bench = make_bench(dag_id="failover_drill", drill=DRILL | (settings or {}), **topology)
-    bench.workers |= {f"drill_{alias}": Worker({}) for alias in bench.clusters}
+    for alias, cluster in bench.clusters.items():
+        worker = bench.workers[f"drill_{alias}"] = Worker({})
+        worker.kafka_cluster_id = cluster.id
     return bench
 
 

@@ -19,6 +19,7 @@ from kafka_dr.vocabulary import Entry, Outcome, Step
 
 #: Under this name entries about drills that are closed stand in the journal: their lease is released.
 JANITOR = "schedule_drills"
+CLEANED = "cleaned"
 
 
 class JanitorAuthority:
@@ -108,7 +109,7 @@ def clean_left_drills(journal: Journal, topology: Topology, connections: Any) ->
     for opened in left_drills(journal):
         name = Identity(opened.dag_id, opened.run_id).procedure_id
         try:
-            answers[name] = "; ".join(clean_left_drill(opened, journal, topology, connections)) or "cleaned"
+            answers[name] = "; ".join(clean_left_drill(opened, journal, topology, connections)) or CLEANED
         except SwitchbackError as error:
             answers[name] = str(error)
     return answers

@@ -25,12 +25,14 @@ from kafka_dr.domain.drill.facts import (
 )
 from kafka_dr.domain.drill.section import drill_section
 from kafka_dr.domain.evidence.evidence import steps_of
+from kafka_dr.domain.plain_text import format_moment
 from kafka_dr.domain.readiness.state import Gravity
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.drill_run import GROUPS, TOPICS, installation_of
 from kafka_dr.procedure.entries import (
     DrillCleaned,
+    DrillGivenUp,
     DrillJudged,
     DrillObserved,
     DrillSignedOff,
@@ -155,7 +157,7 @@ def _facts(procedure: Run, closed_at: str | None) -> DrillFacts:
         sign_offs=[
             SignOffAnswer(signed.signed_by, signed.signed_at or "", signed.texts)
             for signed in progress.facts(DrillSignedOff)
-            if signed.signed_by is not None and signed.accepted and not signed.by_starter
+            if signed.signed_by is not None and signed.accepted
         ],
         previous=previous.get("drill") if previous else None,
         previous_digest=previous.get("digest") if previous else None,
@@ -284,7 +286,11 @@ def _not_run(procedure: Run) -> dict[str, str]:
 
 
 def _stopped(procedure: Run) -> str | None:
-    """Return which step before the clean-up has no outcome, and why; None if all have one."""
+    """Return which step before the clean-up has no outcome, and why, or that the drill is given up; else None."""
+    given_up = procedure.progress.done(DrillGivenUp)
+    if given_up is not None:
+        since = format_moment(given_up.silent_since)
+        return f"{given_up.silent_step}: given up: the drill has written nothing since {since}"
     for step in FAILOVER_DRILL.steps:
         if step in (Step.CLEAN_DRILL, Step.SIGN_OFF_DRILL):
             continue

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from kafka_dr.config.drill_topology import ROUTING_FILE
 from kafka_dr.hooks.private_files import private_file, private_folder
 from kafka_dr.hooks.whole_file import write_whole
 
 _ACKNOWLEDGED, _BEGUN, _STOP, _ENDED = "acknowledged", "clients-begun", "clients-stop", "clients-ended.json"
+#: Closes off a line whose writer was killed: what the line has is no number then, and the next line is whole.
+_TORN = b" torn\n"
 
 
 class DrillLedger:
@@ -45,14 +49,16 @@ class DrillLedger:
         path = self.folder / f"{_ACKNOWLEDGED}.{writer}"
         if not path.exists():
             private_file(path)
-        with path.open("a", encoding="ascii") as file:
-            file.writelines(f"{number}\n" for number in numbers)
+        lines = [f"{number}\n".encode() for number in numbers]
+        with path.open("ab+") as file:
+            file.write(b"".join([_TORN, *lines] if lines and _is_torn(file) else lines))
 
     def numbers(self) -> Iterator[int]:
         """Yield the numbers of all acknowledged records."""
         for path in sorted(self.folder.glob(f"{_ACKNOWLEDGED}.*")):
-            # A line without its end belongs to a process that was killed while it wrote.
-            yield from (int(line) for line in path.read_text(encoding="ascii").splitlines(True) if line.endswith("\n"))
+            # A line without its end, or that `add` has closed off, belongs to a process that was killed while it wrote.
+            *lines, _ = path.read_bytes().split(b"\n")
+            yield from (int(line) for line in lines if line.isdigit())
 
     def ask_to_stop(self) -> None:
         """Ask the drill's clients to end."""
@@ -82,3 +88,10 @@ class DrillLedger:
         """Return what the clients did; None while they have not ended."""
         path = self.folder / _ENDED
         return json.loads(path.read_text(encoding="utf-8") or "null") if path.exists() else None
+
+
+def _is_torn(file: BinaryIO) -> bool:
+    """Whether the last line of a file has no end."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 1))
+    return size > 0 and file.read() != b"\n"

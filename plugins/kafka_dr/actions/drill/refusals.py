@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from kafka_dr.actions.drill.untouched import production_workers
 from kafka_dr.config.drill import DrillSettings
+from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.drill.records import RECORD_BYTES
 from kafka_dr.domain.drill.separation import EXCLUSION, taken_up
 from kafka_dr.domain.kafka_model.kafka_version import kafka_version
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import NotReady
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.procedure.drill_run import PrivateInstallation
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import MARKER_CONNECTOR
@@ -53,23 +55,38 @@ def refuse_shared_names(procedure: Run, private: PrivateInstallation) -> None:
 
 
 def refuse_unfit_workers(procedure: Run, settings: DrillSettings) -> None:
-    """Refuse workers for drills that are production's, that have other connectors, or that are too old."""
-    production = {procedure.systems.connections.login(name)[0] for name in production_workers(procedure)}
-    for alias in (procedure.request.source, procedure.request.target):
-        connection = settings.connect[alias]
-        worker = procedure.systems.connect_worker(connection)
-        version = worker.worker().version
-        if procedure.systems.connections.login(connection)[0] in production:
-            seen = f"{connection} has the address of a worker of production's flows"
-        elif (kafka_version(version) or (0,)) < _FIRST_VERSION:
-            seen = f"{connection} runs Connect {version}; a drill needs 4.0 or later"
-        else:
-            continue
-        raise NotReady(
-            "A drill needs a Connect worker group of its own beside each cluster",
-            seen,
-            "Start one as runbooks/failover_drill.md says, and name it under `drill.connect`; nothing was changed.",
-        )
+    """Refuse workers that are too old, not beside their cluster, or not of a Connect cluster of drills alone.
+
+    A Connect cluster is known by what it answers, whatever its address: the Kafka cluster that keeps its topics, and
+    the connectors that each of its workers lists.
+    """
+    for cluster in (procedure.systems.source, procedure.systems.target):
+        if seen := _why_unfit(procedure, settings.connect[cluster.alias], cluster):
+            raise NotReady(
+                "A drill needs a Connect worker group of its own beside each cluster",
+                seen,
+                "Start one as runbooks/failover_drill.md says, and name it under `drill.connect`; nothing was changed.",
+            )
+
+
+def _why_unfit(procedure: Run, connection: str, cluster: KafkaCluster) -> str:
+    """Return why drills cannot use a Connect worker beside a cluster; empty if they can."""
+    host, cluster_id = procedure.systems.connect_worker(connection), cluster.cluster_id()
+    worker = host.worker()
+    if (kafka_version(worker.version) or (0,)) < _FIRST_VERSION:
+        return f"{connection} runs Connect {worker.version}; a drill needs 4.0 or later"
+    if worker.kafka_cluster_id != cluster_id:
+        kept = worker.kafka_cluster_id or "unknown"
+        return f"{connection} keeps its topics in the Kafka cluster {kept}; {cluster.alias} is {cluster_id}"
+    foreign = [name for name in host.connectors() if not name.startswith(f"{DRILL}.")]
+    if not foreign:
+        return ""
+    for name in production_workers(procedure):
+        other = procedure.systems.connect_worker(name)
+        is_beside = other.worker().kafka_cluster_id == cluster_id
+        if is_beside and (shared := set(foreign) & set(other.connectors())):
+            return f"{connection} and {name} are workers of one Connect cluster: both list {min(shared)}"
+    return f"{connection} has connectors that no drill has made: {first_few(foreign, 5)}"
 
 
 def refuse_too_many_bytes(settings: DrillSettings) -> None:

@@ -14,7 +14,9 @@ from kafka_dr.procedure.run import Run
 
 
 def remove_drill(procedure: Run, step: str) -> DrillCleaned:
-    """Remove everything that the drill has made, and return what is left and what of production differs."""
+    """Remove everything that the drill has made, if anything; return what is left and what of production differs."""
+    if procedure.progress.done(DrillToPrepare) is None:
+        return DrillCleaned(cleaned=True)
     private = installation_of(procedure)
     settings = drill_settings(procedure.topology, private.source, private.target)
     systems = private.systems_of(procedure)

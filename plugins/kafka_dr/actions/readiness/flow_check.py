@@ -150,6 +150,7 @@ class FlowCheck:
             last_run=last_run_of(self._procedure),
             drill=newest_drill(self._procedure),
             drill_days=self._procedure.flow.objectives.drill_days,
+            retest_days=self._procedure.flow.objectives.retest_days,
             movements=self._movements,
             awaited=self._awaited,
         )
@@ -291,6 +292,18 @@ def is_at_rest(observation: Observation) -> bool:
         and bool(reverse.source_connectors)
         and all(connector.runs for connector in reverse.source_connectors)
     )
+
+
+def is_stopped(procedure: Run) -> bool:
+    """Whether a flow mirrors nothing on purpose, by what Connect states now: a flow at rest, or in maintenance.
+
+    Each of its source connectors is STOPPED or PAUSED; in dedicated mode: no process runs.
+
+    Raises:
+        SystemUnavailable: the state of a connector cannot be read.
+    """
+    flow, connect = procedure.flow, procedure.mirror_maker(procedure.flow)
+    return all(connect.status(name).state in ("STOPPED", "PAUSED") for name in flow.connectors.source)
 
 
 def newest_drill(procedure: Run) -> DrillJudged | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka_dr.domain.drill.facts import Integrity
@@ -13,6 +13,9 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 #: What one record takes in a log, in bytes, with its overhead.
 RECORD_BYTES = 250
 _PADDING = "." * 120
+#: Of a state of production that is named as changed; longer ones are cut.
+_LONGEST = 200
+_NOT_SET = "not set"
 
 
 class NumberedRecord(NamedTuple):
@@ -126,16 +129,28 @@ def production_differences(before: Mapping[str, Any], after: Mapping[str, Any]) 
     """Return in sentences what of production differs before and after a drill.
 
     Args:
-        before, after: kind of thing -> its name -> its state, of production alone.
+        before, after: kind of thing -> its name -> its state, of production alone. A state is a text, or settings by
+            key: then each setting that differs is named.
     """
     found: list[str] = []
     for kind in sorted({*before, *after}):
         then, now = before.get(kind, {}), after.get(kind, {})
         found += [f"{kind}: {name} is gone" for name in sorted(then.keys() - now.keys())]
         found += [f"{kind}: {name} is new" for name in sorted(now.keys() - then.keys())]
-        found += [
-            f"{kind}: {name} was {then[name]}, is {now[name]}"
-            for name in sorted(then.keys() & now.keys())
-            if then[name] != now[name]
-        ]
+        for name in sorted(then.keys() & now.keys()):
+            found += [f"{kind}: {name}{change}" for change in _changes(then[name], now[name])]
     return found
+
+
+def _changes(then: Any, now: Any) -> Iterator[str]:
+    """Yield what follows the name of a thing whose state differs."""
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        for key in sorted(then.keys() | now.keys()):
+            yield from (f": {key}{change}" for change in _changes(then.get(key, _NOT_SET), now.get(key, _NOT_SET)))
+    elif then != now:
+        yield f" was {_shortened(then)}, is {_shortened(now)}"
+
+
+def _shortened(state: Any) -> str:
+    text = str(state)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

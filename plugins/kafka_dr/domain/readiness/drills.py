@@ -11,9 +11,10 @@ from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
 from kafka_dr.procedure.entries import DrillJudged
 
 
-def due_at(drill: DrillJudged, days: float) -> datetime:
-    """Return when the next drill is due: so many days after the last one ended."""
-    return datetime.fromisoformat(drill.ended_at) + timedelta(days=days)
+def due_at(drill: DrillJudged, days: float, retest_days: float) -> datetime:
+    """Return when the next drill is due: `days` after the last one ended; `retest_days` after one that failed."""
+    after = min(days, retest_days) if drill.verdict == "failed" else days
+    return datetime.fromisoformat(drill.ended_at) + timedelta(days=after)
 
 
 def drill_findings(
@@ -37,7 +38,7 @@ def drill_findings(
         yield ReadinessFinding(
             "drill_open", Gravity.UNVERIFIED, "", f"{named} has the verdict {drill.verdict}, {still_open}"
         )
-    if now > due_at(drill, days):
+    if now > datetime.fromisoformat(drill.ended_at) + timedelta(days=days):
         yield ReadinessFinding("drill_due", Gravity.UNVERIFIED, "", f"{named} is older than {days:g} days")
     if today is None:
         yield ReadinessFinding("fingerprint_unknown", Gravity.UNKNOWN, "", "what is in place today could not be read")

@@ -66,6 +66,7 @@ class Checked:
         certificates: what a certificate is for -> its end, in seconds since 1970.
         movements: name -> the sum that the next check compares with its own.
         complete: whether everything was looked at; otherwise what is not found may still be there.
+        drill_days, retest_days: so many days after it the next drill is due, or a failed one to be repeated.
         awaited: topic -> since when its creation on the target is awaited, in seconds since 1970.
         at_rest: whether the flow is stopped on purpose, because the opposite flow runs.
     """
@@ -81,6 +82,7 @@ class Checked:
     last_run: CompletedRun | None = None
     drill: DrillJudged | None = None
     drill_days: float = 0.0
+    retest_days: float = 0.0
     movements: Mapping[str, Movement] = field(default_factory=dict)
     awaited: Mapping[str, float] = field(default_factory=dict)
     at_rest: bool = False
@@ -111,7 +113,7 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
         "if_now": asdict(checked.outlook),
         "last_run": None if checked.last_run is None else asdict(checked.last_run),
         "last_drill": None if drill is None else _drill(drill),
-        "next_drill_due": None if drill is None else due_at(drill, checked.drill_days).isoformat(),
+        "next_drill_due": None if drill is None else _next_drill(checked, drill),
         "findings": _findings(checked.findings, known, now),
         "mended": [{**finding, "mended_at": now} for finding in gone] if checked.complete else [],
         "not_looked_at": [] if checked.complete else gone,
@@ -132,6 +134,10 @@ def movements_of(document: Mapping[str, Any] | None) -> dict[str, Movement]:
 
 def _iso(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _next_drill(checked: Checked, drill: DrillJudged) -> str:
+    return due_at(drill, checked.drill_days, checked.retest_days).isoformat()
 
 
 def _drill(drill: DrillJudged) -> dict[str, Any]:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.hooks.redaction import HIDDEN
+
+_SECRET_WORDS = ("password", "jaas", "secret", "token", "credential", "private", "ssl.keystore.key", "basic.auth")
+
+
+def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
+    """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
+    return {
+        key: HIDDEN if any(word in key.lower() for word in _SECRET_WORDS) else value for key, value in config.items()
+    }
 
 
 @dataclass(frozen=True)

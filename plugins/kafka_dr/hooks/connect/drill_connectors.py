@@ -65,12 +65,17 @@ class DrillConnectors:
         self._send("PUT", f"{_path(name)}/config", change(self.read_config(name, timeout)), timeout)
 
     def delete(self, name: str, timeout: float = 60.0) -> None:
-        """Stop a connector, delete its offsets and the connector; it counts as deleted if there is none."""
-        missing = {404}
-        self._send("PUT", f"{_path(name)}/stop", None, timeout, missing)
-        # Offsets of a stopped connector only; a connector that never ran has none, which Connect may refuse.
-        self._endpoint.attempt("DELETE", f"{_path(name)}/offsets", timeout=timeout)
-        self._send("DELETE", _path(name), None, timeout, missing)
+        """Stop a connector, delete its offsets and the connector; it counts as deleted if there is none.
+
+        Connect deletes offsets of a stopped connector only, and of none that is deleted already. A connector whose
+        offsets cannot be deleted is therefore kept.
+
+        Args:
+            timeout: for all three requests together, in seconds.
+        """
+        ends_at, path = time.monotonic() + timeout, _path(name)
+        for method, one in (("PUT", f"{path}/stop"), ("DELETE", f"{path}/offsets"), ("DELETE", path)):
+            self._send(method, one, None, ends_at - time.monotonic(), {404})
 
     def _names(self, timeout: float) -> list[str]:
         names: list[str] = self._send("GET", "/connectors", None, timeout).body

@@ -18,13 +18,12 @@ from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, ReadBackFailed
-from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker
+from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker, without_secrets
 from kafka_dr.hooks.connect.offset_changes import offset_differences, offsets_body
 from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
 from kafka_dr.hooks.http_tls import HttpTls, Login
 from kafka_dr.hooks.json_endpoint import HttpAnswer
 
-_SECRET_WORDS = ("password", "jaas", "secret", "token", "credential", "private", "ssl.keystore.key", "basic.auth")
 _READ_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 _READ_BACK_SECONDS = 5.0
@@ -87,11 +86,7 @@ class MirrorMaker:
 
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
         """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
-        config = self._read(f"{_path(name)}/config", timeout)
-        return {
-            key: "[hidden]" if any(word in key.lower() for word in _SECRET_WORDS) else value
-            for key, value in config.items()
-        }
+        return without_secrets(self._read(f"{_path(name)}/config", timeout))
 
     def status(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
         """Return the state of one connector and of its tasks, as the worker reports it."""

@@ -34,6 +34,18 @@ class DrillJudged(Note, steps=(Step.CLOSE_PROCEDURE,)):
     findings_open: Sequence[str] = ()
 
 
+class DrillGivenUp(Note, steps=(Step.CLOSE_PROCEDURE,)):
+    """schedule_drills closes a drill whose run has written nothing for longer than a drill ever waits.
+
+    Attributes:
+        silent_step: the step that wrote the drill's newest entry.
+        silent_since: when, ISO 8601 UTC.
+    """
+
+    silent_step: str
+    silent_since: str
+
+
 class DrillObserved(Note, steps=(Step.CHECK_READINESS,)):
     """What was in place when a drill began.
 
@@ -139,12 +151,12 @@ class DrillToClean(Intent, steps=(Step.CLEAN_DRILL,)):
 
 
 class DrillCleaned(StepOutcome, steps=(Step.CLEAN_DRILL,)):
-    """Everything that the drill has made was removed and read back, and production was compared with before.
+    """A clean-up has ended: what the drill had made was removed and read back, and production compared with before.
 
     Attributes:
-        cleaned: whether there was anything to remove.
+        cleaned: whether nothing that the drill had made is left; True, too, if the drill had made nothing.
         left: what could not be removed, each with the reason.
-        untouched: what was compared of production, and the differences.
+        untouched: what was compared of production, and the differences; None if the drill had made nothing.
         drill_id: in an entry of schedule_drills, the drill; None in the drill's own.
     """
 
@@ -161,12 +173,10 @@ class DrillSignedOff(StepOutcome, steps=(Step.SIGN_OFF_DRILL,)):
         signed_by: who answered; None if nobody did.
         signed_at: when, ISO 8601 UTC.
         accepted: whether the person signed; False if the person rejected the drill, or nobody answered.
-        by_starter: whether the person who answered had started the drill.
         texts: what the person wrote: scenario, third_parties, observers, findings, conclusion.
     """
 
     signed_by: str | None
     signed_at: str | None
     accepted: bool
-    by_starter: bool = False
     texts: Mapping[str, str] = field(default_factory=dict)

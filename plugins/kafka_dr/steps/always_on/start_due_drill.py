@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
 
 from kafka_dr.actions.readiness.document import document_path, read_document
-from kafka_dr.actions.readiness.flow_check import newest_drill
+from kafka_dr.actions.readiness.flow_check import is_stopped, newest_drill
 from kafka_dr.domain.drill.schedule import why_due
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import SwitchbackError
@@ -26,8 +27,7 @@ class StartDueDrill(BaseOperator):
     def execute(self, context: Any) -> str:
         """Return that no drill is due; otherwise Airflow ends this task when it has triggered the drill."""
         try:
-            runs = flows_to_check(None, None)
-            due = next(((run, why) for run in runs if (why := _why_due(run))), None)
+            due = _first_due(flows_to_check(None, None))
         except SwitchbackError as error:
             raise AirflowFailException(f"{error} Page: {page_of_failure(self.task_id)}") from None
         if due is None:
@@ -48,6 +48,26 @@ class StartDueDrill(BaseOperator):
         )
 
 
+def _first_due(runs: Iterable[Run]) -> tuple[Run, str] | None:
+    """Return the first flow whose drill is due, and why; None if no drill is due, or only those of flows at rest.
+
+    Raises:
+        ConnectUnavailable: a drill is due, and whether its flow is at rest cannot be read; no other flow's is due.
+    """
+    unread: SwitchbackError | None = None
+    for run in runs:
+        if not (why := _why_due(run)):
+            continue
+        try:
+            if not is_stopped(run):
+                return run, why
+        except SwitchbackError as error:
+            unread = unread or error
+    if unread is not None:
+        raise unread
+    return None
+
+
 def _why_due(run: Run) -> str:
     """Return why a drill of a flow is due; empty if none is, or if a drill or a procedure holds the clusters."""
     settings, flow = run.topology.drill, run.flow
@@ -57,8 +77,6 @@ def _why_due(run: Run) -> str:
     if any(lease is not None and lease.released_at is None for lease in map(run.journal.lease, names)):
         return ""
     document = read_document(document_path(run.topology.evidence, flow.source, flow.target))
-    if document is not None and any(finding.get("id") == "flow_at_rest" for finding in document.get("findings", ())):
-        return ""
     days = (flow.objectives.drill_days, flow.objectives.retest_days)
     return why_due(newest_drill(run), _last_start(run), document, days, run.journal.now())
 

@@ -7,7 +7,7 @@ from typing import Any
 from kafka_dr.actions.drill.ledger import DrillLedger
 from kafka_dr.actions.drill.removal import remove_drill
 from kafka_dr.procedure.drill_run import installation_of
-from kafka_dr.procedure.entries import DrillCleaned, DrillToPrepare
+from kafka_dr.procedure.entries import DrillCleaned
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.steps.drill.after_passes import AfterPasses
@@ -26,6 +26,4 @@ class CleanDrill(AfterPasses, ProcedureStep):
         """Stop if a procedure holds the pair of clusters: schedule_drills then cleans up later."""
         DrillLedger(installation_of(procedure).folder).ask_to_stop()
         procedure.refuse_if_preempted()
-        if procedure.progress.done(DrillToPrepare) is None:
-            return DrillCleaned(cleaned=False)
         return remove_drill(procedure, self.task_id)

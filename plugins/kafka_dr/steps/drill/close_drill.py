@@ -12,6 +12,9 @@ from kafka_dr.vocabulary import Outcome
 class CloseDrill(CloseProcedure):
     """Write the evidence with the drill's verdict, and its report; a failed drill fails the task."""
 
+    #: Also a failed drill has ended, and has no lease under which it could be closed again.
+    terminal = tuple(Outcome)
+
     def _close(self, procedure: Run) -> ProcedureClosed:
         if procedure.lease.ever_held:
             procedure.authority.hold()

@@ -12,6 +12,7 @@ from kafka_dr.actions.drill.counting import count_records
 from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.actions.drill.moves_by_people import follow_move
 from kafka_dr.actions.drill.passes import begin_cut, end_cut, pass_evidence, why_not_run
+from kafka_dr.domain.drill.waits import MOVE_WAIT
 from kafka_dr.errors import NotReady
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.drill_run import PrivateInstallation, installation_of
@@ -20,7 +21,7 @@ from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.vocabulary import Outcome
 
-_POLL_SECONDS, _DRAIN_SECONDS, _WEEK_SECONDS = 2, 5.0, 604_800.0
+_POLL_SECONDS, _DRAIN_SECONDS = 2, 5.0
 
 
 class RunProcedure(ProcedureStep):
@@ -61,7 +62,7 @@ class RunProcedure(ProcedureStep):
 
     def _follow_people(self, procedure: Run) -> PassEnded:
         """Wait for the move that people make in this step's place, for as long as a notice and a week."""
-        seconds = procedure.flow.objectives.notice_hours * 3_600 + _WEEK_SECONDS
+        seconds = procedure.flow.objectives.notice_hours * 3_600 + MOVE_WAIT.total_seconds()
         what = f"the move that {self.task_id} of a full drill follows"
         return procedure.progress.wait(self.task_id, what, lambda: follow_move(procedure, self.task_id), seconds)
 

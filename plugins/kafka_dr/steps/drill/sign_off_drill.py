@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param
@@ -10,16 +9,16 @@ from airflow.sdk import Param
 from kafka_dr.actions.drill.judgement import drill_figures, drill_markdown, judge_drill
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.drill.sign_off import TEXTS
-from kafka_dr.errors import ApprovalMissing, HookUnavailable
+from kafka_dr.domain.drill.waits import SIGN_OFF_WAIT
+from kafka_dr.errors import ApprovalMissing
+from kafka_dr.hooks.airflow_api import HitlAnswer
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import DrillSignedOff, QuestionAsked
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.drill.after_passes import AfterPasses
 from kafka_dr.steps.gate import ProcedureGate
-from kafka_dr.vocabulary import APPROVE
+from kafka_dr.vocabulary import APPROVE, Step
 
-#: How long the gate stays open: owners of findings are rarely all there on the day of a drill.
-_OPEN_FOR = timedelta(days=7)
 _ASKED = {
     "scenario": "What the drill stands for, with the reference to the risk or business impact analysis.",
     "third_parties": "Who outside of the company took part, such as a cloud provider.",
@@ -35,6 +34,11 @@ class SignOffDrill(AfterPasses, ProcedureGate):
 
     Nobody needs to answer: after seven days the drill is closed without a signature, which its verdict says.
     """
+
+    without_answer = (
+        "The drill is closed without a signature. Name the person under `approvers` in the topology, or have an"
+        " approver sign the next drill."
+    )
 
     def __init__(self, **settings: Any) -> None:
         schema: dict[str, Any] = {"type": ["null", "string"], "maxLength": 10_000}
@@ -56,11 +60,11 @@ class SignOffDrill(AfterPasses, ProcedureGate):
             digest = digest_of(section)
             subject = f"Sign off the {section['kind']} drill, so far {section['verdict']}?"
             self.subject, self.body = f"{subject} {digest}", drill_markdown(section)
-            self.response_timeout = _OPEN_FOR
+            self.response_timeout = SIGN_OFF_WAIT
             asked = QuestionAsked(
                 asks=subject,
                 digest=digest,
-                wait_seconds=_OPEN_FOR.total_seconds(),
+                wait_seconds=SIGN_OFF_WAIT.total_seconds(),
                 figures=drill_figures(section),
             )
             record_fact(procedure.authority, self.task_id, asked)
@@ -69,27 +73,44 @@ class SignOffDrill(AfterPasses, ProcedureGate):
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Record who signed and wrote what, as Airflow's API states it; without an answer, that nobody did."""
         with self.recorded(context) as procedure:
-            record_fact(procedure.authority, self.task_id, self._answer(procedure))
+            # A drill that was given up meanwhile is closed.
+            procedure.authority.hold()
+            identity = procedure.identity
+            answer = procedure.systems.api.hitl(identity.dag_id, identity.run_id, self.task_id)
+            if problem := _why_not_signed(procedure, answer):
+                self.ask_again(procedure, problem, context)
+            record_fact(procedure.authority, self.task_id, _signed(answer))
             return {"done": self.task_id}
 
-    def _answer(self, procedure: Run) -> DrillSignedOff:
-        identity = procedure.identity
-        answer = procedure.systems.api.hitl(identity.dag_id, identity.run_id, self.task_id)
-        if answer is None or not answer.chosen_options or not answer.responded_by_name:
-            return DrillSignedOff(signed_by=None, signed_at=None, accepted=False)
-        texts = {name: str(answer.params_input.get(name) or "").strip() for name in TEXTS}
-        return DrillSignedOff(
-            signed_by=answer.responded_by_name,
-            signed_at=answer.responded_at.isoformat() if answer.responded_at else None,
-            accepted=answer.chosen_options == (APPROVE,),
-            by_starter=_starter(procedure) in (answer.responded_by_name, answer.responded_by_id),
-            texts={name: text for name, text in texts.items() if text},
-        )
+
+def _signed(answer: HitlAnswer | None) -> DrillSignedOff:
+    if answer is None or not answer.chosen_options or not answer.responded_by_name:
+        return DrillSignedOff(signed_by=None, signed_at=None, accepted=False)
+    texts = {name: str(answer.params_input.get(name) or "").strip() for name in TEXTS}
+    return DrillSignedOff(
+        signed_by=answer.responded_by_name,
+        signed_at=answer.responded_at.isoformat() if answer.responded_at else None,
+        accepted=answer.chosen_options == (APPROVE,),
+        texts={name: text for name, text in texts.items() if text},
+    )
+
+
+def _why_not_signed(procedure: Run, answer: HitlAnswer | None) -> str:
+    """Return why a signature does not count: the starter's, or one of nobody who may approve; empty if it counts.
+
+    A rejection counts whoever gives it, as at every gate.
+    """
+    if answer is None or answer.chosen_options != (APPROVE,) or not answer.responded_by_name:
+        return ""
+    starter = _starter(procedure)
+    if starter is not None and starter in (answer.responded_by_name, answer.responded_by_id):
+        return f"{starter} started the drill and answered {Step.SIGN_OFF_DRILL}"
+    return procedure.approvals.why_no_approver(answer)
 
 
 def _starter(procedure: Run) -> str | None:
     """Return who started the drill; None for one that was scheduled."""
     try:
         return procedure.approvals.starter()
-    except (ApprovalMissing, HookUnavailable):
+    except ApprovalMissing:
         return None

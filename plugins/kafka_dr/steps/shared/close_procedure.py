@@ -16,8 +16,6 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
-_TERMINAL = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORTED)
-
 
 class CloseProcedure(ProcedureStep):
     """Write the evidence and its page; release the lease unless the outcome is `failed`.
@@ -30,6 +28,8 @@ class CloseProcedure(ProcedureStep):
     bounded = False
     #: The only outcome that makes the task green.
     green = Outcome.COMPLETED
+    #: Outcomes after which the procedure stays closed as it is.
+    terminal: tuple[Outcome, ...] = (Outcome.COMPLETED, Outcome.RETURNED, Outcome.REFUSED, Outcome.ABORTED)
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Close the run; a run with unusable params gets evidence of its refusal, too."""
@@ -45,7 +45,7 @@ class CloseProcedure(ProcedureStep):
         Return the step's name and the outcome.
         """
         closed = procedure.progress.done(ProcedureClosed)
-        if closed is None or Outcome(closed.outcome) not in _TERMINAL:
+        if closed is None or Outcome(closed.outcome) not in self.terminal:
             closed = self._close(procedure)
         self._release_lease(procedure, closed.outcome)
         if closed.outcome != self.green:
@@ -75,7 +75,7 @@ class CloseProcedure(ProcedureStep):
         opening_begun = procedure.progress.began(Step.OPEN_TARGET) is not None
         if continued is not None and opening_begun and continued.journal.entries(continued.id)[-1].kind != Entry.CLOSED:
             file_evidence(continued, lease.epoch)
-        if Outcome(outcome) in _TERMINAL and continued is not None and not opening_begun:
+        if Outcome(outcome) in self.terminal and continued is not None and not opening_begun:
             give_back(procedure, continued, outcome)
-        elif Outcome(outcome) in _TERMINAL:
+        elif Outcome(outcome) in self.terminal:
             procedure.journal.release_lease(procedure.pair, procedure.id, lease.epoch, outcome)

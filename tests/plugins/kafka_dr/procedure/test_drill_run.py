@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kafka_dr.actions.drill.janitor import JanitorAuthority
 from kafka_dr.config.settings import load_topology
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.journal.journal import Journal
@@ -73,6 +74,26 @@ def test_a_drill_whose_clean_up_has_begun_is_refused(drill: Run) -> None:
     pass_run(drill.id)
     record_fact(drill.authority, Step.CLEAN_DRILL, NOTHING)
     assert "clean up" in is_refused(drill.id).seen
+
+
+def test_a_drill_whose_time_is_over_is_refused(bench: Bench) -> None:
+    """schedule_drills removes what it has made at any moment; the message says when the time was over."""
+    error = is_refused(prepared_drill(bench, lives_seconds=-1).id)
+    assert "`drill.time_to_live_seconds` were over at 20" in error.seen
+    assert "start a new failover_drill" in error.next_step
+
+
+def test_a_drill_that_schedule_drills_has_cleaned_is_refused(drill: Run) -> None:
+    """Its entries stand under another name and name the drill; the drill itself is not closed yet."""
+    janitor = JanitorAuthority(drill.journal, drill.id)
+    record_fact(janitor, Step.CLEAN_DRILL, NOTHING)
+    assert "schedule_drills has cleaned up" in is_refused(drill.id).seen
+
+
+def test_a_clean_up_of_another_drill_by_schedule_drills_is_no_clean_up(drill: Run) -> None:
+    """Each of its entries names one drill."""
+    record_fact(JanitorAuthority(drill.journal, "failover_drill-r0"), Step.CLEAN_DRILL, NOTHING)
+    assert pass_run(drill.id).in_drill
 
 
 def test_a_drill_is_not_refused_for_another_ones_clean_up(bench: Bench, drill: Run) -> None:

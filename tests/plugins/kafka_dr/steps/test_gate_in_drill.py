@@ -7,35 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import TaskAwaitingInput
 from kafka_dr.procedure.entries import GatePassed, QuestionAsked, facts_in
 from kafka_dr.procedure.run import Run
-from kafka_dr.steps.planned.approve_failover import ApproveFailover
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.bench import Bench
 from tests.support.drills.drill_bench import drill_bench, pass_run, prepared_drill
 from tests.support.facts import open_run, tell
-
-GATE = Step.APPROVE_FAILOVER
-PLAN = {
-    "source": "primary",
-    "target": "standby",
-    "reason": "r",
-    "lag": 0,
-    "drain_seconds": None,
-    "unproven": [],
-    "deadlines": {"max_fence_seconds": 600.0},
-}
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What Airflow was asked to show."""
-    shown: list[dict[str, Any]] = []
-    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **detail: shown.append(detail))
-    return shown
+from tests.support.gates import GATE, PLAN, gate
 
 
 @pytest.fixture
@@ -44,11 +24,6 @@ def bench(make_bench: Callable[..., Bench]) -> Bench:
     made = drill_bench(make_bench)
     made.api.starter = None
     return made
-
-
-def gate() -> ApproveFailover:
-    """The gate of the failover, made anew as Airflow does for each try."""
-    return ApproveFailover(task_id=GATE.value)
 
 
 def forecast(run: Run) -> Run:

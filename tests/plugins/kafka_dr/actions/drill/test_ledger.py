@@ -40,6 +40,19 @@ def test_a_line_without_its_end_is_no_number(ledger: DrillLedger) -> None:
     assert list(ledger.numbers()) == [1234567]
 
 
+def test_a_torn_line_takes_no_number_with_it(ledger: DrillLedger) -> None:
+    """The next try writes behind it: the torn line stays no number, and all others count."""
+    path = ledger.folder / "acknowledged.clients"
+    for torn in ("12345", "9", ""):
+        with path.open("a") as file:
+            file.write(torn)
+        ledger.add("clients", [])
+        ledger.add("clients", [1_000_001, 1_000_002])
+    with path.open("a") as file:
+        file.write("77")
+    assert list(ledger.numbers()) == [1_000_001, 1_000_002] * 3
+
+
 def test_the_clients_are_asked_to_stop(ledger: DrillLedger) -> None:
     """Once is enough, and twice does no harm."""
     assert not ledger.must_stop

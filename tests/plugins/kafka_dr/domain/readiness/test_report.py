@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movements_of
 from kafka_dr.domain.readiness.signs import Movement
 from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
@@ -33,6 +34,14 @@ def test_the_fields_that_others_read_are_there() -> None:
     assert document["last_drill"]["procedure_id"] == DRILL.procedure_id
     assert document["next_drill_due"] == (datetime.fromisoformat(DRILL.ended_at) + timedelta(days=92)).isoformat()
     assert document_of(replace(CHECKED, drill=None), None)["last_drill"] is None
+
+
+@pytest.mark.parametrize(("days", "retest_days", "due"), [(92.0, 30.0, 30), (20.0, 30.0, 20)])
+def test_a_failed_drill_is_due_to_be_repeated(days: float, retest_days: float, due: int) -> None:
+    """Sooner than one that passed, and never later: page, metrics and notices go by this date."""
+    failed = replace(CHECKED, drill=replace(DRILL, verdict="failed"), drill_days=days, retest_days=retest_days)
+    expected = datetime.fromisoformat(DRILL.ended_at) + timedelta(days=due)
+    assert document_of(failed, None)["next_drill_due"] == expected.isoformat()
 
 
 def test_a_finding_keeps_its_since_and_is_mended_once() -> None:

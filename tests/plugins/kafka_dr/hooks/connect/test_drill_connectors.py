@@ -139,14 +139,40 @@ def test_a_missing_connector_counts_as_deleted(connectors: DrillConnectors, work
     assert worker.configs == {}
 
 
-def test_a_connector_without_offsets_is_deleted(
-    connectors: DrillConnectors, worker: KeepingWorker, server: Any, reply: Any
+def answer_offsets_with(server: Any, worker: KeepingWorker, *answers: Any) -> None:
+    """Let the worker answer the requests to delete offsets with these answers first."""
+    left = list(answers)
+    server.answer = lambda request: (
+        left.pop(0) if left and request.path.endswith("/offsets") else worker.answer(request)
+    )
+
+
+@pytest.mark.parametrize("status", [409, 500, 503])
+def test_offsets_are_deleted_after_a_rebalance(
+    connectors: DrillConnectors, worker: KeepingWorker, server: Any, reply: Any, status: int
 ) -> None:
-    """Connect refuses to delete offsets that were never written."""
-    connectors.create(SOURCE, CONFIG, False, 5)
-    server.answer = lambda request: reply(500) if request.path.endswith("/offsets") else worker.answer(request)
+    """Connect rebalances after the stop; a connector that is made under this name again must not find its offsets."""
+    connectors.create(SOURCE, CONFIG, True, 5)
+    worker.offsets_of = {SOURCE}
+    answer_offsets_with(server, worker, reply(status, REBALANCE), reply(status, REBALANCE))
+    connectors.delete(SOURCE, 10)
+    assert worker.configs == {} and worker.offsets_of == set()
+
+
+@pytest.mark.parametrize("status", [400, 409])
+def test_a_connector_whose_offsets_stay_is_kept(
+    connectors: DrillConnectors, worker: KeepingWorker, server: Any, reply: Any, status: int
+) -> None:
+    """Without the connector nobody could delete its offsets; it is STOPPED, and the next clean-up tries again."""
+    connectors.create(SOURCE, CONFIG, True, 5)
+    worker.offsets_of = {SOURCE}
+    answer_offsets_with(server, worker, *[reply(status, REBALANCE)] * 100)
+    with pytest.raises(ConnectUnavailable, match=rf"/offsets to Connect failed. Seen: HTTP {status}"):
+        connectors.delete(SOURCE, 0.7)
+    assert (list(worker.configs), worker.states) == ([SOURCE], {SOURCE: "STOPPED"})
+    server.answer = worker.answer
     connectors.delete(SOURCE, 5)
-    assert worker.configs == {}
+    assert worker.configs == {} and worker.offsets_of == set()
 
 
 def test_a_change_begins_with_what_is_there(connectors: DrillConnectors, worker: KeepingWorker) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from kafka_dr.actions.failback.stranded_decision import planned_return, require_decided
 from kafka_dr.errors import ApprovalMissing, BadInput, Refusal
@@ -18,14 +17,6 @@ from tests.support.facts import stranded_topic
 
 GATE = Step.DECIDE_STRANDED_RECORDS
 ORDERS = stranded_topic("orders", records=3, bytes=30, first_at=1, last_at=2)
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What Airflow was asked to show."""
-    shown: list[dict[str, Any]] = []
-    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **detail: shown.append(detail))
-    return shown
 
 
 @pytest.fixture

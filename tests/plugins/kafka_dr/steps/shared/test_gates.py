@@ -8,48 +8,24 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
 from kafka_dr.errors import ApprovalMissing, HookUnavailable
 from kafka_dr.hooks.airflow_api import TaskInstance
 from kafka_dr.procedure.entries import MissingRange, QuestionAsked, facts_in
-from kafka_dr.steps.planned.approve_failover import ApproveFailover
 from kafka_dr.steps.shared.review_translation import ReviewTranslation
 from kafka_dr.steps.unplanned.approve_data_loss import ApproveDataLoss
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.facts import asked_by, figures_of
+from tests.support.gates import GATE, PLAN, gate
 
-GATE = Step.APPROVE_FAILOVER
 APPROVED = {"chosen_options": ["Approve"], "params_input": {}, "responded_by_user": {"id": "bob", "name": "bob"}}
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What Airflow was asked to show."""
-    shown: list[dict[str, Any]] = []
-    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **detail: shown.append(detail))
-    return shown
-
-
-def gate() -> ApproveFailover:
-    """The gate of the failover, made anew as Airflow does for each try."""
-    return ApproveFailover(task_id=GATE.value)
 
 
 def forecast(bench: Any) -> str:
     """A plan in the journal; its digest."""
     procedure = bench.opened()
-    plan = {
-        "source": "primary",
-        "target": "standby",
-        "reason": "r",
-        "lag": 0,
-        "drain_seconds": None,
-        "unproven": [],
-        "deadlines": {"max_fence_seconds": 600.0},
-    }
-    bench.done(procedure, Step.FORECAST, plan=plan)
+    bench.done(procedure, Step.FORECAST, plan=PLAN)
     return procedure.progress.move().plan_digest
 
 
