@@ -28,6 +28,15 @@ SAMPLED = (
     ("run_planned_failover", "open_target"),
 )
 OWN_SAMPLED = ("clean_drill", "run_unplanned_failover", "prepare_drill", "open_procedure", "close_procedure")
+#: Journal writes of a clean-up: what it will remove, what is left, the closing before the lease is freed.
+JANITOR_SAMPLED = (3, 5, 8)
+#: Steps whose act is several requests, and the request before which they are killed.
+BETWEEN_REQUESTS = (
+    ("prepare_drill", "connect.drill_connectors.DrillConnectors.create#2"),
+    ("run_unplanned_failover", "connect.drill_connectors.DrillConnectors.change#2"),
+    ("clean_drill", "connect.drill_connectors.DrillConnectors.delete#2"),
+    ("clean_drill", "brokers.topics.ClusterTopics.delete_topics#2"),
+)
 #: A step makes fewer writes than this.
 _MANY = 50
 
@@ -117,7 +126,7 @@ def _janitor_points() -> Iterator[dict[str, int]]:
         yield {"kill_unwritten": n + 1}
 
 
-@pytest.mark.parametrize("n", range(1, 1 + how_many(4, 12)))
+@pytest.mark.parametrize("n", whole_or(JANITOR_SAMPLED, tuple(range(1, 12))))
 def test_the_janitor_killed_once(drills: Drills, n: int) -> None:
     """The clean-up after it finds what a clean-up of the same drill has left."""
     drills.prepared()
@@ -147,6 +156,13 @@ def test_given_up_in_a_step_of_its_own(drills: Drills, step: str) -> None:
         if not killed:
             break
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(("step", "request_of_it"), BETWEEN_REQUESTS)
+def test_given_up_between_two_requests(drills: Drills, step: str, request_of_it: str) -> None:
+    """One cluster or connector is changed, and the other is not."""
+    assert drills.given_up_in_own(step, kill_before=request_of_it)
+    assert not drills.note(f"{step} before {request_of_it}", drills.problems())
 
 
 @pytest.mark.parametrize(("a_pass", "step"), IN_PASSES)
