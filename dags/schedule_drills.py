@@ -8,7 +8,8 @@ Start drills when they are due, and remove what a killed drill has left on the c
 alone. Unpause `failover_drill` and the procedures whose passes a drill runs.
 
 **What happens.** A flow's drill is due by `objectives.drill_days` of the flow, a day before a failed drill must have
-been repeated, and an hour after something changed that voids the last drill. One drill is started an hour.
+been repeated, and an hour after something changed that voids the last drill. One drill is started an hour, never on a
+flow that is stopped. A drill whose run was killed or deleted is closed as failed.
 
 **If it stops.** The next run tries again. The page `runbooks/schedule_drills.md` explains its messages.
 """

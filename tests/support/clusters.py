@@ -23,6 +23,11 @@ class Own(dict[str, str]):
         """Return the settings that were set on the topic itself."""
         return frozenset(self)
 
+    @property
+    def non_default(self) -> frozenset[str]:
+        """Return the settings whose value is not Kafka's own default."""
+        return frozenset(self)
+
 
 class Anchors:
     """The topic with the journal's anchors on one cluster."""

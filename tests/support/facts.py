@@ -19,9 +19,21 @@ from kafka_dr.procedure.entries import ApprovedPlan, LeaseTaken, MovePlanned, Pr
 from kafka_dr.procedure.entries.fact import _KEYS, read_entry, shapes_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.gate import ProcedureGate
+from kafka_dr.steps.planned.approve_failover import ApproveFailover
 from kafka_dr.vocabulary import Entry, Step
 
 NO_FILE = Receipt("none.parquet", 0, "")
+#: The gate of a planned failover, and a plan that it asks about.
+GATE = Step.APPROVE_FAILOVER
+PLAN = {
+    "source": "primary",
+    "target": "standby",
+    "reason": "r",
+    "lag": 0,
+    "drain_seconds": None,
+    "unproven": [],
+    "deadlines": {"max_fence_seconds": 600.0},
+}
 
 
 def figures_of(run: Run, step: str) -> dict[str, Any] | None:
@@ -39,6 +51,11 @@ def asked_by(gate: ProcedureGate, run: Run) -> tuple[str, str, str] | None:
         return None
     asked = gate.question(run)
     return f"{asked.subject} {digest}", asked.body, digest
+
+
+def gate() -> ApproveFailover:
+    """The gate of the failover, made anew as Airflow does for each try."""
+    return ApproveFailover(task_id=GATE.value)
 
 
 def open_run(procedure: Run, bound: bool = True) -> None:

@@ -37,8 +37,9 @@ def drill_bench(make_bench: Callable[..., Bench], settings: dict[str, Any] | Non
     """
     bench = make_bench(dag_id="failover_drill", drill=DRILL | (settings or {}), **topology)
     for alias, cluster in bench.clusters.items():
-        worker = bench.workers[f"drill_{alias}"] = Worker({})
-        worker.kafka_cluster_id = cluster.id
+        bench.workers[f"drill_{alias}"] = Worker({})
+        for name in (alias, f"drill_{alias}"):
+            bench.workers[name].kafka_cluster_id = cluster.id
     return bench
 
 

@@ -9,7 +9,7 @@ from kafka_dr.actions.drill.judgement import file_drill
 from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.actions.drill.removal import remove_drill
 from kafka_dr.config.topology import Topology
-from kafka_dr.domain.drill.waits import longest_silence
+from kafka_dr.domain.drill.schedule import longest_silence
 from kafka_dr.errors import LeaseLost, Superseded, SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry, Lease

@@ -297,13 +297,14 @@ def is_at_rest(observation: Observation) -> bool:
 def is_stopped(procedure: Run) -> bool:
     """Whether a flow mirrors nothing on purpose, by what Connect states now: a flow at rest, or in maintenance.
 
-    Each of its source connectors is STOPPED or PAUSED; in dedicated mode: no process runs.
+    Each of its source connectors is STOPPED or PAUSED, or does not exist; in dedicated mode: no process runs.
 
     Raises:
         SystemUnavailable: the state of a connector cannot be read.
     """
-    flow, connect = procedure.flow, procedure.mirror_maker(procedure.flow)
-    return all(connect.status(name).state in ("STOPPED", "PAUSED") for name in flow.connectors.source)
+    connect = procedure.mirror_maker(procedure.flow)
+    sources = set(procedure.flow.connectors.source) & set(connect.existing())
+    return all(connect.status(name).state in ("STOPPED", "PAUSED") for name in sources)
 
 
 def newest_drill(procedure: Run) -> DrillJudged | None:

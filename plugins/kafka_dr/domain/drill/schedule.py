@@ -1,4 +1,7 @@
-"""When a drill of a flow is due to start: by calendar, after a failed one, or after a change."""
+"""When a drill is due to start, how long it waits for people, and after which silence it counts as given up.
+
+A drill is due by calendar, after a failed one, or after a change.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from kafka_dr.domain.drill.verdict import FULL
 from kafka_dr.domain.plain_text import parse_moment
 from kafka_dr.procedure.entries import DrillJudged
 
@@ -13,6 +17,10 @@ from kafka_dr.procedure.entries import DrillJudged
 _SETTLED = timedelta(hours=1)
 #: A failed drill is repeated a day before its repetition would be overdue, and no drill is started twice in a day.
 _DAY = timedelta(days=1)
+#: How long sign_off_drill stays open: owners of findings are rarely all there on the day of a drill.
+SIGN_OFF_WAIT = timedelta(days=7)
+#: How long a full drill waits for each move that people make, once its notice time is over.
+MOVE_WAIT = timedelta(days=7)
 
 
 def why_due(
@@ -51,3 +59,20 @@ def why_due(
 def _has_settled(since: object, now: datetime) -> bool:
     at = parse_moment(since) if isinstance(since, str) else None
     return at is not None and now - at >= _SETTLED
+
+
+def longest_silence(kind: str, notice_hours: float, approval_wait_seconds: float) -> timedelta:
+    """Return how old the newest journal entry of a drill may be; a drill that is silent for longer is given up.
+
+    While a drill waits for people it writes nothing: 8 days for observe and canary; for full its notice time and 15
+    days, or a day more than announce_drill waits, if that is longer.
+
+    Args:
+        kind: observe, canary or full.
+        notice_hours: of the flow's objectives.
+        approval_wait_seconds: how long announce_drill waits.
+    """
+    if kind != FULL:
+        return SIGN_OFF_WAIT + _DAY
+    moves = timedelta(hours=notice_hours) + MOVE_WAIT + SIGN_OFF_WAIT
+    return max(moves, timedelta(seconds=approval_wait_seconds)) + _DAY

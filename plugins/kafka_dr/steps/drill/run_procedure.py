@@ -12,7 +12,7 @@ from kafka_dr.actions.drill.counting import count_records
 from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.actions.drill.moves_by_people import follow_move
 from kafka_dr.actions.drill.passes import begin_cut, end_cut, pass_evidence, why_not_run
-from kafka_dr.domain.drill.waits import MOVE_WAIT
+from kafka_dr.domain.drill.schedule import MOVE_WAIT
 from kafka_dr.errors import NotReady
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.drill_run import PrivateInstallation, installation_of

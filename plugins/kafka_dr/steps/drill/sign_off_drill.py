@@ -8,8 +8,8 @@ from airflow.sdk import Param
 
 from kafka_dr.actions.drill.judgement import drill_figures, drill_markdown, judge_drill
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.drill.schedule import SIGN_OFF_WAIT
 from kafka_dr.domain.drill.sign_off import TEXTS
-from kafka_dr.domain.drill.waits import SIGN_OFF_WAIT
 from kafka_dr.errors import ApprovalMissing
 from kafka_dr.hooks.airflow_api import HitlAnswer
 from kafka_dr.procedure.authority import record_fact

@@ -14,8 +14,7 @@ from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.bench import Bench
 from tests.support.drills.drill_bench import drill_bench, pass_run, prepared_drill
-from tests.support.facts import open_run, tell
-from tests.support.gates import GATE, PLAN, gate
+from tests.support.facts import GATE, PLAN, gate, open_run, tell
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from kafka_dr.actions.drill.refusals import (
@@ -75,14 +76,56 @@ def test_workers_of_their_own_are_accepted(bench: Bench) -> None:
     refuse_unfit_workers(bench.procedure(), SETTINGS)
 
 
-@pytest.mark.parametrize("alias", ["primary", "standby"])
-@pytest.mark.parametrize("worker", ["primary", "standby"])
-def test_productions_worker_is_refused(bench: Bench, alias: str, worker: str) -> None:
-    """Under whatever connection, and of either flow: each connector there would move production's tasks."""
-    bench.addresses[f"connect_drill_{alias}"] = f"http://connect_{worker}"
+def what_is_unfit(bench: Bench, **settings: Any) -> str:
+    """Return what the refusal has seen; the check changes nothing."""
+    asked = {name: list(worker.asked) for name, worker in bench.workers.items()}
     with pytest.raises(NotReady, match="a Connect worker group of its own beside each cluster") as caught:
-        refuse_unfit_workers(bench.procedure(), SETTINGS)
-    assert f"connect_drill_{alias}" in caught.value.seen
+        refuse_unfit_workers(bench.procedure(), DrillSettings(**DRILL | settings))
+    assert asked == {name: worker.asked for name, worker in bench.workers.items()}
+    return caught.value.seen
+
+
+@pytest.mark.parametrize(("alias", "named"), [("primary", "s.checkpoint"), ("standby", "p.checkpoint")])
+def test_another_worker_of_productions_group_is_refused(bench: Bench, alias: str, named: str) -> None:
+    """At whatever address: it lists what production's worker lists, and each new connector moves production's tasks."""
+    bench.workers[f"drill_{alias}"].states = bench.workers[alias].states
+    assert what_is_unfit(bench) == (
+        f"connect_drill_{alias} and connect_{alias} are workers of one Connect cluster: both list {named}"
+    )
+
+
+def test_productions_group_without_connectors_is_known_by_its_marker(bench: Bench) -> None:
+    """The watcher keeps a marker in each worker group of production."""
+    for name in ("standby", "drill_standby"):
+        bench.workers[name].states = {MARKER_CONNECTOR: "STOPPED"}
+    assert MARKER_CONNECTOR in what_is_unfit(bench) and "connect_standby" in what_is_unfit(bench)
+
+
+@pytest.mark.parametrize("alias", ["primary", "standby"])
+def test_a_worker_with_other_connectors_is_refused(bench: Bench, alias: str) -> None:
+    """Whoever they belong to: also another site's copies of production's connectors."""
+    bench.workers[f"drill_{alias}"].states = {"sink": "RUNNING", "switchback-drill.0123456789.x": "STOPPED"}
+    assert what_is_unfit(bench) == f"connect_drill_{alias} has connectors that no drill has made: sink"
+
+
+def test_what_a_killed_drill_has_left_is_no_reason(bench: Bench) -> None:
+    """schedule_drills removes it."""
+    bench.workers["drill_standby"].states = {"switchback-drill.0123456789.primary-standby.source": "RUNNING"}
+    refuse_unfit_workers(bench.procedure(), SETTINGS)
+
+
+@pytest.mark.parametrize("alias", ["primary", "standby"])
+def test_one_worker_beside_both_clusters_is_refused(bench: Bench, alias: str) -> None:
+    """A Connect cluster has one Kafka cluster: what the drill copies would arrive there, whichever way it goes."""
+    other, name = {"primary": "standby", "standby": "primary"}[alias], f"connect_drill_{alias}"
+    seen = what_is_unfit(bench, connect={"primary": name, "standby": name})
+    assert seen == f"{name} keeps its topics in the Kafka cluster id-{alias}; {other} is id-{other}"
+
+
+def test_a_worker_that_names_no_cluster_is_refused(bench: Bench) -> None:
+    """What is unknown is not taken for good."""
+    bench.workers["drill_primary"].kafka_cluster_id = ""
+    assert "the Kafka cluster unknown; primary is id-primary" in what_is_unfit(bench)
 
 
 @pytest.mark.parametrize("alias", ["primary", "standby"])

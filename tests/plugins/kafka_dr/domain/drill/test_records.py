@@ -87,3 +87,15 @@ def test_differences_of_production_are_named() -> None:
         "tasks: a-0 was RUNNING on w1, is RUNNING on w2",
     ]
     assert production_differences(before, before) == []
+
+
+def test_each_changed_setting_is_named_with_both_values() -> None:
+    """A setting that is not set on one side is named, too; a long value is cut."""
+    before = {"connectors": {"p": {"tasks.max": "2", "topics": "a", "digest": "1"}, "q": {"x": "1"}}}
+    after = {"connectors": {"p": {"tasks.max": "3", "digest": "2", "groups": "g" * 300}, "q": {"x": "1"}}}
+    assert production_differences(before, after) == [
+        "connectors: p: digest was 1, is 2",
+        f"connectors: p: groups was not set, is {'g' * 200}...",
+        "connectors: p: tasks.max was 2, is 3",
+        "connectors: p: topics was a, is not set",
+    ]

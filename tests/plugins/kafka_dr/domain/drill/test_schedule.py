@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from kafka_dr.domain.drill.schedule import why_due
+from kafka_dr.domain.drill.schedule import MOVE_WAIT, SIGN_OFF_WAIT, longest_silence, why_due
 from kafka_dr.procedure.entries import DrillJudged
 
 NOW = datetime(2026, 11, 27, 9, tzinfo=UTC)
@@ -50,3 +50,17 @@ def test_due_by_calendar_after_a_failed_one_and_after_a_change(
     started = None if last_start is None else NOW - timedelta(days=last_start)
     why = why_due(newest, started, document, DAYS, NOW)
     assert expected in why and bool(why) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "notice_hours", "approval_hours", "days"),
+    [("observe", 24, 4, 8), ("canary", 8760, 8760, 8), ("full", 24, 4, 16), ("full", 0, 4, 15), ("full", 0, 480, 21)],
+)
+def test_a_drill_may_be_silent_for_as_long_as_it_waits_for_people(
+    kind: str, notice_hours: float, approval_hours: float, days: float
+) -> None:
+    """The page states the same days; a gate or a wait for people is never cut short."""
+    silence = longest_silence(kind, notice_hours, approval_hours * 3_600)
+    assert silence == timedelta(days=days)
+    assert silence > SIGN_OFF_WAIT and (kind != "full" or silence > timedelta(hours=notice_hours) + MOVE_WAIT)
+    assert kind != "full" or silence > timedelta(hours=approval_hours)

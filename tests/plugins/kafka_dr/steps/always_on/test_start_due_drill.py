@@ -24,8 +24,19 @@ FORTH, BACK = ("primary", "standby"), ("standby", "primary")
 
 @pytest.fixture
 def bench(make_bench: Callable[..., Bench]) -> Bench:
-    """Two clusters with a flow in each direction, which have never seen a drill."""
-    return drill_bench(make_bench)
+    """Two clusters with a flow in each direction, both of which run, and which have never seen a drill."""
+    return both_run(drill_bench(make_bench))
+
+
+def both_run(bench: Bench) -> Bench:
+    """Let both flows run, as under default naming."""
+    set_flow(bench, BACK, "RUNNING")
+    return bench
+
+
+def set_flow(bench: Bench, flow: tuple[str, str], state: str) -> None:
+    """Give the source connector of a flow a state."""
+    bench.workers[flow[1]].states[f"{flow[0][0]}.source"] = state
 
 
 def started() -> Any:
@@ -155,10 +166,48 @@ def test_none_is_started_while_the_clusters_are_held(bench: Bench, name: str) ->
     assert flow_started() == FORTH
 
 
-def test_a_flow_at_rest_is_left_out(bench: Bench) -> None:
-    """The opposite flow runs, and is drilled."""
+@pytest.mark.parametrize("state", ["STOPPED", "PAUSED"])
+@pytest.mark.parametrize(("flow", "opposite"), [(FORTH, BACK), (BACK, FORTH)])
+def test_a_flow_at_rest_is_left_out(bench: Bench, flow: tuple[str, str], opposite: tuple[str, str], state: str) -> None:
+    """The opposite flow is drilled, and then nothing is due; no readiness document is needed to know it."""
+    set_flow(bench, flow, state)
+    assert flow_started() == opposite
+    drilled(bench, opposite)
+    assert started() is None
+
+
+def test_an_old_document_proves_nothing_of_the_flow_today(bench: Bench) -> None:
+    """The clients have moved since the last readiness check."""
     find(bench, FORTH, "flow_at_rest")
+    assert flow_started() == FORTH
+    drilled(bench, FORTH)
+    find(bench, BACK, "changed_since_drill")
+    set_flow(bench, BACK, "STOPPED")
+    assert started() is None
+
+
+def test_a_flow_that_was_never_set_up_is_left_out(bench: Bench) -> None:
+    """Its connectors do not exist yet: an hour after the other, the task finds nothing to do."""
+    bench.workers["primary"].states.clear()
+    drilled(bench, FORTH)
+    assert started() is None
+
+
+def test_a_flow_that_shall_run_and_fails_is_drilled(bench: Bench) -> None:
+    """The drill then fails, and says that no failover would work."""
+    set_flow(bench, FORTH, "FAILED")
+    assert flow_started() == FORTH
+
+
+def test_a_flow_whose_state_is_unknown_is_left_out(bench: Bench) -> None:
+    """Another flow is drilled; without another one the task fails with what did not answer."""
+    bench.workers["standby"].away = True
     assert flow_started() == BACK
+    drilled(bench, BACK)
+    with pytest.raises(AirflowFailException, match=r"GET /connectors to Connect failed.*Page: .*start_due_drill"):
+        started()
+    drilled(bench, FORTH)
+    assert started() is None
 
 
 def test_the_starts_of_procedures_and_of_the_other_flow_are_no_starts_of_a_drill(bench: Bench) -> None:

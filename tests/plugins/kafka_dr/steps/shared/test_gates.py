@@ -16,8 +16,7 @@ from kafka_dr.steps.shared.review_translation import ReviewTranslation
 from kafka_dr.steps.unplanned.approve_data_loss import ApproveDataLoss
 from kafka_dr.vocabulary import Entry, Step
 
-from tests.support.facts import asked_by, figures_of
-from tests.support.gates import GATE, PLAN, gate
+from tests.support.facts import GATE, PLAN, asked_by, figures_of, gate
 
 APPROVED = {"chosen_options": ["Approve"], "params_input": {}, "responded_by_user": {"id": "bob", "name": "bob"}}
 
