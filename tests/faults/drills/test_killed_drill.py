@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.support.drill_kills import OWN, PARAMS, PASSES, Drills, GivenUp, drills_on_a_lab, evidence_of
+from tests.faults.drills.drill_kills import OWN, PARAMS, PASSES, Drills, GivenUp, drills_on_a_lab, evidence_of
 from tests.faults.support.rounds import how_many
 from tests.faults.support.stepping import STEPS, Run
 
