@@ -48,25 +48,30 @@ def load_dag(dag_id: str) -> Any:
     return module.dag
 
 
-def count_writes(
-    kill_at: int | None, freeze_at: int | None, kill_unwritten: int | str | None = None
-) -> Callable[[], int]:
-    """Count the process's journal writes from now on; kill or freeze the process after a write, or kill it just before.
+def count_writes(asked: dict[str, Any], tell: Callable[[dict[str, Any]], object]) -> Callable[[], int]:
+    """Count the process's journal writes from now on; kill or freeze the process as requested.
 
     Args:
-        kill_unwritten: the number of the write, or the kind of the entry, such as `outcome`.
+        asked: `kill_at`, `freeze_at`: after which write; `kill_unwritten`: before the first entry of this kind, such
+            as `outcome`, or before the write of this number.
+        tell: states how the process ends, before it is killed.
     """
     seen = [0]
 
+    def die() -> None:
+        tell({"state": "killed", "writes": seen[0]})
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def counted(write: Callable[..., Any]) -> Callable[..., Any]:
         def then_die(self: Journal, *args: Any, **kwargs: Any) -> Any:
-            if kill_unwritten is not None and kill_unwritten in (seen[0] + 1, *args[2:3]):
-                os.kill(os.getpid(), signal.SIGKILL)
+            kind = args[2] if write.__name__ == "append" else None
+            if asked.get("kill_unwritten", "none") in (seen[0] + 1, kind):
+                die()
             done = write(self, *args, **kwargs)
             seen[0] += 1
-            if seen[0] == kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if seen[0] == freeze_at:
+            if seen[0] == asked.get("kill_at"):
+                die()
+            if seen[0] == asked.get("freeze_at"):
                 os.kill(os.getpid(), signal.SIGSTOP)
             return done
 
@@ -169,7 +174,7 @@ def forked(asked: dict[str, Any], answer: Path, log: Path) -> int:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     os.environ.update(asked["environment"])
-    writes = count_writes(asked.get("kill_at"), asked.get("freeze_at"), asked.get("kill_unwritten"))
+    writes = count_writes(asked, lambda found: answer.write_text(json.dumps(found)))
     for key, number in (("kill_before", signal.SIGKILL), ("freeze_before", signal.SIGSTOP)):
         if key in asked:
             stop_before(asked[key], number)

@@ -252,16 +252,23 @@ class Stepping:
         return found["state"] == "killed"
 
     def killed_everywhere(self, run: Run, step: str) -> list[str]:
-        """Kill a step just before it writes its outcome, then after its n-th journal write for each n, to its end.
+        """Kill a step after its n-th journal write for each n, and just before its outcome; continue it each time.
 
-        It is continued each time. Return the points.
+        Return the points.
         """
-        points = ["before outcome"] if self.killed_at(run, step, kill_unwritten="outcome") else []
+        points: list[str] = []
+        how: dict[str, Any] = {"kill_unwritten": "outcome"}
         for n in count(1):
-            if not self.killed_at(run, step, kill_at=n):
-                break
-            points.append(f"after {n}")
-        return points
+            if not self.killed_at(run, step, kill_at=n, **how):
+                return points
+            if run.writes[step] < n:
+                # It was the outcome that would have been written n-th.
+                points.append("before the outcome")
+                how = {}
+                if not self.killed_at(run, step, kill_at=n):
+                    return points
+            points.append(f"after write {n}")
+        raise AssertionError(step)
 
     @staticmethod
     def merged(found: list[dict[str, Any]]) -> dict[str, Any]:

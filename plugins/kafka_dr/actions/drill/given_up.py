@@ -54,7 +54,7 @@ def _close_if_given_up(lease: Lease, journal: Journal, topology: Topology, conne
         # A process of the drill may have written meanwhile: then the drill acts, and goes on under a newer epoch.
         if journal.entries(procedure.id)[-1].sequence != last.sequence:
             return False
-        _close(procedure, last)
+        close_given_up_drill(procedure, last)
         return True
     finally:
         procedure.close()
@@ -68,18 +68,27 @@ def _is_given_up(procedure: Run, last: JournalEntry) -> bool:
     return not lives and now - last.at > longest_silence(kind_of(procedure), notice, wait)
 
 
-def _close(procedure: Run, last: JournalEntry) -> None:
-    """Write that the drill is given up, its evidence and its closing, and release its lease; safe to repeat."""
+def close_given_up_drill(procedure: Run, last: JournalEntry) -> None:
+    """Write that the drill is given up, its evidence and its closing, and release its lease; safe to repeat.
+
+    Args:
+        last: the newest entry that the drill wrote itself.
+    """
     progress, authority = procedure.progress, procedure.authority
     closed = progress.done(ProcedureClosed)
     if closed is None:
-        if progress.done(DrillGivenUp) is None:
-            given_up = DrillGivenUp(silent_step=last.step, silent_since=last.at.isoformat())
-            record_fact(authority, Step.CLOSE_PROCEDURE, given_up)
+        note_given_up(procedure, last)
         if progress.done(DrillToPrepare) is None and progress.done(DrillCleaned) is None:
             record_fact(authority, Step.CLEAN_DRILL, remove_drill(procedure, Step.CLEAN_DRILL))
         closed = file_drill(procedure, procedure.lease.epoch)
     procedure.journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, Outcome(closed.outcome))
+
+
+def note_given_up(procedure: Run, last: JournalEntry) -> None:
+    """Write that the drill is given up, unless the journal says so: from then on nobody waits for it."""
+    if procedure.progress.done(DrillGivenUp) is None:
+        given_up = DrillGivenUp(silent_step=last.step, silent_since=last.at.isoformat())
+        record_fact(procedure.authority, Step.CLOSE_PROCEDURE, given_up)
 
 
 def _release_unopened(lease: Lease, journal: Journal) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from kafka_dr.actions.drill.judgement import file_drill
+from kafka_dr.actions.drill.given_up import close_given_up_drill, note_given_up
 from kafka_dr.actions.drill.removal import remove_drill
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
@@ -15,7 +15,7 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import DrillCleaned, DrillToPrepare, ProcedureOpened, facts_of
 from kafka_dr.procedure.run import Identity, Run, opened_by
-from kafka_dr.vocabulary import Entry, Outcome, Step
+from kafka_dr.vocabulary import Entry, Step
 
 #: Under this name entries about drills that are closed stand in the journal: their lease is released.
 JANITOR = "schedule_drills"
@@ -71,11 +71,14 @@ def clean_left_drill(opened: ProcedureOpened, journal: Journal, topology: Topolo
         _refuse_beside_live_drill(procedure)
         if not closed:
             procedure.lease.take_new_epoch()
+        last = journal.entries(procedure.id)[-1]
         outcome = remove_drill(procedure, Step.CLEAN_DRILL)
+        if not closed:
+            # Before the outcome: if this process is killed after it, the next one closes the drill without delay.
+            note_given_up(procedure, last)
         record_fact(procedure.authority, Step.CLEAN_DRILL, outcome)
         if not closed:
-            file_drill(procedure, procedure.lease.epoch)
-            journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, Outcome.FAILED)
+            close_given_up_drill(procedure, last)
         return list(outcome.left)
     finally:
         procedure.close()

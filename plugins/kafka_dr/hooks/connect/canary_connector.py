@@ -34,7 +34,7 @@ class CanaryConnector:
         name: str = EXEMPT_CONNECTOR,
     ) -> None:
         self._endpoint = ConnectEndpoint(base_url, auth, tls, scope)
-        self._path = f"/connectors/{name}"
+        self._path, self._in_drill = f"/connectors/{name}", scope is not None
 
     def start(self, like: str, change: Callable[[Mapping[str, str]], dict[str, str]], timeout: float = 10.0) -> None:
         """Create the connector, RUNNING, or give an existing one the new configuration.
@@ -56,7 +56,14 @@ class CanaryConnector:
         return next((self._endpoint.shown(line) for line in causes if "TopicAuthorizationException" in line), "")
 
     def delete(self, timeout: float = 10.0) -> None:
-        """Delete the connector; it counts as deleted if there is none."""
+        """Delete the connector; it counts as deleted if there is none.
+
+        In a drill its offsets are deleted before: each drill's connector has a name of its own, and nobody would ever
+        use or remove them.
+        """
+        if self._in_drill:
+            self._send("PUT", f"{self._path}/stop", None, timeout, missing_is_fine=True)
+            self._send("DELETE", f"{self._path}/offsets", None, timeout, missing_is_fine=True)
         self._send("DELETE", self._path, None, timeout, missing_is_fine=True)
 
     def _send(self, method: str, path: str, body: Any, timeout: float, missing_is_fine: bool = False) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.actions.drill import given_up
+from kafka_dr.actions.drill import given_up, janitor
 from kafka_dr.actions.drill.given_up import close_given_up_drills
+from kafka_dr.actions.drill.janitor import clean_left_drills
 from kafka_dr.actions.readiness.flow_check import newest_drill
 from kafka_dr.config.settings import load_topology
 from kafka_dr.errors import KafkaUnavailable
@@ -168,6 +169,30 @@ def test_a_killed_closing_is_finished_by_the_next_hour(
     assert len(drill.progress.facts(ProcedureClosed)) == 1
     lease = bench.journal.lease(LEASE)
     assert lease is not None and lease.outcome == "failed"
+
+
+@pytest.mark.parametrize("killed_at", ["file_drill", "release_lease"])
+def test_a_clean_up_killed_after_its_outcome_is_finished_by_the_next_hour(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, killed_at: str
+) -> None:
+    """Nothing is left to clean, and nobody waits for the drill: it is closed without delay."""
+    drill = prepared_drill(bench, lives_seconds=-1)
+    monkeypatch.setattr(janitor, "remove_drill", lambda *_: DrillCleaned(cleaned=True))
+
+    def clean_up() -> dict[str, str]:
+        return clean_left_drills(bench.journal, load_topology(bench.topology), bench.connections)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KafkaUnavailable("killed", "", "")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((Journal, killed_at) if killed_at == "release_lease" else (given_up, killed_at)), killed)
+        assert "killed" in clean_up()[drill.id]
+    assert clean_up() == {}
+    assert close_given_up(bench, 0) == {drill.id: "closed"}
+    lease = bench.journal.lease(LEASE)
+    assert lease is not None and lease.outcome == "failed"
+    assert len(drill.progress.facts(ProcedureClosed)) == 1
 
 
 def test_a_drill_killed_before_its_first_entry_loses_its_lease(bench: Bench) -> None:

@@ -8,6 +8,8 @@ import pytest
 from kafka_dr.errors import ConnectUnavailable
 from kafka_dr.hooks.connect.canary_connector import CanaryConnector
 
+from tests.support.drills.scopes import NAMES, scope
+
 TRACE = """org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception from producer send callback
 \tat org.apache.kafka.connect.runtime.WorkerSourceTask.maybeThrowProducerSendException
 Caused by: org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [x]
@@ -64,3 +66,17 @@ def test_it_is_deleted_also_if_there_is_none(server: Any, reply: Any) -> None:
     canary.delete()
     with pytest.raises(ConnectUnavailable, match="DELETE /connectors/switchback-canary to Connect failed"):
         canary.delete()
+
+
+def test_in_a_drill_its_offsets_are_deleted_first(server: Any, reply: Any) -> None:
+    """Of a stopped connector, again while Connect rebalances; if they cannot be deleted, the connector is kept."""
+    path = f"/connectors/{NAMES.own.exempt_connector}"
+    canary = CanaryConnector(server.url, scope=scope(), name=NAMES.own.exempt_connector)
+    server.queue += [reply(204), reply(409, {}), reply(200, {}), reply(204), reply(204), reply(400, {})]
+    canary.delete()
+    stopped, offsets = ("PUT", f"{path}/stop"), ("DELETE", f"{path}/offsets")
+    asked = [(request.method, request.path) for request in server.requests]
+    assert asked == [stopped, offsets, offsets, ("DELETE", path)]
+    with pytest.raises(ConnectUnavailable, match="offsets to Connect failed"):
+        canary.delete()
+    assert [(request.method, request.path) for request in server.requests[4:]] == [stopped, offsets]

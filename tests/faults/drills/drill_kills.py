@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import GatePassed, PassEnded
-from kafka_dr.vocabulary import Entry, Step
+from kafka_dr.vocabulary import Entry
 
 from lab.environment.bring_up import up
 from lab.environment.connect import call_worker
@@ -39,6 +39,7 @@ PASSES = {
 }
 #: The pass that must really have run before a pass: after the others the clients are where the drill began.
 NEEDED = {"run_failback": "run_planned_failover", "run_second_failback": "run_unplanned_failover"}
+AFTER_PASSES = ("clean_drill", "sign_off_drill", "close_procedure")
 OWN = tuple(step for step in (*STEPS["failover_drill"], "close_procedure") if step not in PASSES)
 
 
@@ -143,8 +144,9 @@ class Drills:
 
     def given_up_in_pass(self, a_pass: str, step: str, clients: bool = False, **how: Any) -> bool:
         """Run a drill until a step of a pass, whose process is killed; return whether it was."""
-        run = self.reached(a_pass, clients)
+        return self._given_up(self.reached(a_pass, clients), a_pass, step, **how)
 
+    def _given_up(self, run: Run, a_pass: str, step: str, **how: Any) -> bool:
         def given_up(passed: Run) -> str:
             for each in (*passed.steps, "close_procedure"):
                 if each == step:
@@ -162,12 +164,16 @@ class Drills:
         raise AssertionError(run.texts)
 
     def given_up_in_own(self, step: str, **how: Any) -> bool:
-        """Run a drill until a step of its own, whose process is killed; return whether it was."""
+        """Run a drill until a step of its own, whose process is killed; return whether it was.
+
+        The steps after the passes follow a pass that ended behind its fence, with the drill's clients at work.
+        """
         if step in PASSES:
             run = self.reached(step)
-        elif step in (Step.CLEAN_DRILL, Step.SIGN_OFF_DRILL, Step.CLOSE_PROCEDURE):
-            run = self.reached("run_failback", clients=True)
-            for each in OWN[OWN.index("clean_drill") : OWN.index(step)]:
+        elif step in AFTER_PASSES:
+            run = self.prepared(clients=True)
+            assert self._given_up(run, "run_planned_failover", "drain_consumers", kill_unwritten="outcome")
+            for each in AFTER_PASSES[: AFTER_PASSES.index(step)]:
                 assert self.driver.step(run, each) == "done", run.texts
         else:
             run = Run(PARAMS, dag_id="failover_drill")
@@ -206,7 +212,9 @@ class Drills:
         lease, broken = journal.lease(LEASE), journal.verify()
         if lease is not None and lease.released_at is None:
             wrong.append(f"the lease is held by {lease.holder}")
-        if lease is not None and journal.last(lease.holder, "close_procedure", Entry.CLOSED) is None:
+        closed = lease is None or journal.last(lease.holder, "close_procedure", Entry.CLOSED) is not None
+        # A drill that was killed between its lease and its first entry has nothing to close.
+        if lease is not None and not closed and journal.entries(lease.holder):
             wrong.append(f"{lease.holder} is not closed")
         if broken is not None:
             wrong.append(f"the journal's chain breaks at {broken}")
