@@ -31,7 +31,7 @@ ACTS = {
 SEES, NOTHING = dict.fromkeys(PAGES, True), dict.fromkeys(PAGES, False)
 MAY_NOT = dict.fromkeys(ACTS, False)
 EVERY_RUN = MAY_NOT | dict.fromkeys(("trigger", "answer a gate", "mark a task", "pause"), True)
-#: Role -> what it sees, and what it may do; the table of runbooks/permissions.md is this one.
+#: Role -> what it sees, and what it may do; the table of runbooks/approvals_with_fab.md is this one.
 EXPECTED = {
     SIMPLE: {
         "viewer": (SEES, MAY_NOT),
