@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from tests.support.airflow_roles.api_server import FAB, SIMPLE, RolesServer
-from tests.support.heavy_page import HeavySite
+from tests.support.page.api_server import FAB, SIMPLE, RolesServer
+from tests.support.page.heavy_page import HeavySite
 
 RUN = "planned_failover-running"
 PAGES = {

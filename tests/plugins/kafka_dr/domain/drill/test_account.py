@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka_dr.domain.drill.planted import planted_faults
+from kafka_dr.domain.drill.account import planted_faults
 
 from tests.support.drills.canary_drill import good_facts, simulated_loss
 

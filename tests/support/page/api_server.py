@@ -64,7 +64,7 @@ class RolesServer:
         self._run("-m", "airflow", "db", "migrate")
         self._run("-m", "airflow", "dags", "reserialize")
         if self.kind == FAB:
-            self._run("-m", "tests.support.airflow_roles.fab_people", self._password)
+            self._run("-m", "tests.support.page.fab_people", self._password)
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(
