@@ -30,7 +30,7 @@ BENCHMARKS = {
     "j": "anti_join",
     "k": "acl_rights",
     "l": "readiness",
-    "m": "page",
+    "m": "web.page",
 }
 
 

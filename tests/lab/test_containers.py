@@ -13,14 +13,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import javaproperties
 import pytest
 import requests
 import yaml
+from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.config.settings import check_topology
 from kafka_dr.hooks.site.routing import ClientRoute, HttpRouting
+from kafka_dr.steps.always_on.start_due_drill import _why_due
 
 from lab.clients.application import ClientPlan
 from lab.clients.service import Service, clients_of
@@ -74,6 +77,17 @@ def test_the_topology_is_one_that_the_product_takes(lab: Lab) -> None:
     topology = check_topology(yaml.safe_load(lab.topology.read_text()), "topology.yaml")
     assert (topology.routing.kind, topology.routing.connection) == ("http", "client_routing")
     assert topology.drill is None
+
+
+def test_a_drill_of_the_stack_observes_and_none_starts_by_itself(lab: Lab) -> None:
+    """No service is a worker for drills, and no connection or setting of the stack speaks of one."""
+    topology = check_topology(yaml.safe_load(lab.topology.read_text()), "topology.yaml")
+    (flow, _), none = topology.flows, SimpleNamespace(choices={"kind": None})
+    run = SimpleNamespace(request=none, topology=topology, flow=flow)
+    assert kind_of(run) == "observe" and _why_due(run) == ""
+    services = yaml.safe_load(STACK_FILE.read_text())["services"]
+    assert [name for name in services if name.startswith("connect-")] == ["connect-primary", "connect-standby"]
+    assert "drill" not in STACK_FILE.read_text() + lab.airflow_env.read_text()
 
 
 def test_airflow_and_journal_are_on_postgresql_and_spark_on_its_cluster(lab: Lab) -> None:

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient
 from kafka_dr.domain.drill.names import DRILL
 
 from lab.environment.state import ALIASES, Lab
-from tests.faults.support.drill_kills import LATER_DAYS
+from tests.faults.drills.drill_kills import LATER_DAYS
 from tests.faults.support.stepping import Run, Stepping
 from tests.support.lab_clients import acl_filter
 

@@ -14,6 +14,7 @@ from kafka_dr.actions.drill.moves_by_people import notice_ends_at
 from kafka_dr.actions.drill.passes import PASSES
 from kafka_dr.actions.evidence import file_evidence
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.drill.account import planted_faults
 from kafka_dr.domain.drill.facts import (
     Deviation,
     DrillFacts,
@@ -24,7 +25,6 @@ from kafka_dr.domain.drill.facts import (
     SignOffAnswer,
     Untouched,
 )
-from kafka_dr.domain.drill.planted import planted_faults
 from kafka_dr.domain.drill.section import drill_section
 from kafka_dr.domain.evidence.evidence import steps_of
 from kafka_dr.domain.plain_text import format_moment

@@ -211,7 +211,7 @@ def evidence_of(
         "warnings": warnings_of(lines, request["target"]),
         "procedure_id": procedure_id,
         **request,
-        **_provenance(lines, opened),
+        **_provenance(lines, opened, closing),
         "outcome": outcome.value,
         "failing_step": failing,
         "reason_for_outcome": why,
@@ -237,10 +237,8 @@ def evidence_of(
             steps, opened.triggered_at if opened else closed_at, closed_at, _confirming_seconds(states)
         ),
         "drill": drill,
-        "notices": [dict(notice) for notice in closing.notices] if closing else [],
         "problems": list(problems),
         "closed_at": closed_at,
-        "clock": closing.clock if closing else None,
         "previous_digest": previous_digest,
     }
     return _with_objectives(evidence, opened.objectives if opened else None)
@@ -260,8 +258,8 @@ def _with_objectives(evidence: Mapping[str, Any], objectives: Mapping[str, Any] 
     return {**told, "digest": digest_of(told)}
 
 
-def _provenance(lines: Sequence[Line], opened: ProcedureOpened | None) -> dict[str, Any]:
-    """Return how the run was approved, and to which clusters and topology it was bound."""
+def _provenance(lines: Sequence[Line], opened: ProcedureOpened | None, closing: ClosingBegun | None) -> dict[str, Any]:
+    """Return how the run was approved, to which clusters and topology it was bound, its clock, and its notices."""
     binding = opened.binding if opened else None
     clusters = binding.clusters if binding else {}
     return {
@@ -271,6 +269,8 @@ def _provenance(lines: Sequence[Line], opened: ProcedureOpened | None) -> dict[s
             for alias, cluster in clusters.items()
         },
         "topology_digest": binding.topology_digest if binding else None,
+        "clock": closing.clock if closing else None,
+        "notices": [dict(notice) for notice in closing.notices] if closing else [],
     }
 
 

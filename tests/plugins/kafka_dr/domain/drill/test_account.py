@@ -1,4 +1,4 @@
-"""Why a pass did not complete, as its own evidence says it."""
+"""Why a pass did not complete, as its own evidence says it; and whether a source that the drill took away was missed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka_dr.domain.drill.account import why_not_completed
+from kafka_dr.domain.drill.account import planted_faults, why_not_completed
 from kafka_dr.domain.drill.facts import DrillFacts, NotDone
 from kafka_dr.domain.drill.verdict import Judgement, judge_drill
 from kafka_dr.domain.runbook_pages import page_of_failure
 
-from tests.support.drills.canary_drill import good_facts
+from tests.support.drills.canary_drill import good_facts, simulated_loss
 
 ACL = {"gate": "client_acls", "reason": "clients lack rights", "seen": "User:a", "next_step": "Give the rights."}
 LAG = {"gate": "lag", "reason": "the flow lags", "seen": "900 records", "next_step": "Wait."}
@@ -91,3 +91,24 @@ def test_a_step_of_the_drill_itself_is_named_alike() -> None:
     finding = next(one for one in judge_drill(good_facts(stopped=stopped)).findings if one.severity == "critical")
     assert finding.text.endswith("the records did not arrive. Seen: 12 of 600. Next: Mend the worker.")
     assert finding.heading == page_of_failure("prepare_drill")
+
+
+def test_only_a_pass_without_source_has_a_fault() -> None:
+    """And it is noticed where the pass found the source lost, and listed all that is lost."""
+    (fault,) = planted_faults(good_facts().passes)
+    assert fault.noticed is True and "40 records without a copy on the list, 0 on no list" in fault.seen
+
+
+@pytest.mark.parametrize(
+    ("changes", "noticed"),
+    [
+        ({"evidence": None}, None),
+        ({"evidence": {"steps": [{"id": "confirm_source_lost", "state": "failed"}]}}, False),
+        ({"integrity": None}, None),
+        ({"integrity": replace(simulated_loss().integrity or 0, lost_unlisted=1)}, False),  # type: ignore[type-var]
+    ],
+)
+def test_what_was_not_seen_is_not_called_noticed(changes: dict[str, Any], noticed: bool | None) -> None:
+    """Unknown is neither."""
+    (fault,) = planted_faults([replace(simulated_loss(), **changes)])
+    assert fault.noticed is noticed

@@ -11,7 +11,7 @@ from pathlib import Path
 from kafka_dr.web import sources
 
 from tests.benchmarks.measuring import Bound, Figures, say, told
-from tests.support.heavy_page import HeavySite, heavy_site
+from tests.support.page.heavy_page import HeavySite, heavy_site
 
 GROUPS, PAST = 10_000, 150
 PATHS = {"all flows": "/", "a running procedure": "/run?dag_id=planned_failover&run_id=running"}
