@@ -1,4 +1,4 @@
-"""Why a pass did not complete, as its own evidence says it; and whether a source that the drill took away was missed."""
+"""Why a pass did not complete, by its evidence; and whether a source that the drill took away was missed."""
 
 from __future__ import annotations
 
