@@ -1,4 +1,4 @@
-"""The account of a drill: its passes step by step, retries, faults on purpose, how long the standby carried load."""
+"""The account of a drill: its passes step by step, retries, faults on purpose, time on the other cluster."""
 
 from __future__ import annotations
 
