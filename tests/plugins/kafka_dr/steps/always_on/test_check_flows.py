@@ -363,6 +363,25 @@ def test_a_topic_that_is_deleted_between_two_readings_is_no_finding(
     assert site.check()["state"] == "VERIFIED" and not failures
 
 
+def test_a_topic_that_is_deleted_between_two_listings_fails_no_check(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scope is read first, and the source's topics once more with their settings."""
+    source, target = (site.bench.clusters[alias] for alias in ("primary", "standby"))
+    site.bench.workers["standby"].settings["topics"] = ".*"
+    for cluster in (source, target):
+        cluster.partitions["gone"] = {0: 1}
+    listed = source.topics
+
+    def listed_once(*names: Any, **how: Any) -> dict[str, Any]:
+        answer = listed(*names, **how)
+        source.partitions.pop("gone", None)
+        return answer
+
+    monkeypatch.setattr(source, "topics", listed_once)
+    assert "cannot_read" not in site.ids() and "gone" not in source.partitions
+
+
 def test_topics_that_are_deleted_during_a_long_check_are_left_out(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a large site no check is repeated, and topics come and go all the time: once in each of its readings."""
     monkeypatch.setattr(flow_check, "_AGAIN_SECONDS", 0.0)
