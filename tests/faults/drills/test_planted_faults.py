@@ -43,13 +43,13 @@ FAULTS = {
     "a wrong ACL": Fault(
         lambda lab, names: denied(lab, "standby", DRILL_CLIENT, ResourceType.TOPIC, f"{DRILL}.", "READ"),
         "check_readiness",
-        (DRILL_CLIENT, "READ"),
+        (f"User:{DRILL_CLIENT}: ", "Clients lack read on topics of the target", "remove DENY entries"),
     ),
-    "a slow worker": Fault(slow_worker, "wait_for_zero_lag", ("are not drained",)),
+    "a slow worker": Fault(slow_worker, "wait_for_zero_lag", ("are not drained", "MirrorMaker 2's stored offset is")),
     "a missing right": Fault(
         lambda lab, names: denied(lab, "standby", "orchestrator", ResourceType.GROUP, f"__{DRILL}.", "READ"),
         "commit_groups",
-        ("orchestrator", "READ"),
+        ("GROUP_AUTHORIZATION_FAILED", "Correct their cause"),
     ),
 }
 
