@@ -24,8 +24,8 @@ def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
                 "clients_may_work_on_target",
                 f"Clients lack {scope.operation} on {scope.resource_type}s of the target",
                 first_few(lacking, MOST_LISTED),
-                "Grant the same rights on the target, and remove DENY entries against them: MirrorMaker 2 copies no WRITE,"
-                " group or transactional-id rights.",
+                "Grant the same rights on the target, and remove DENY entries against them: MirrorMaker 2 copies no"
+                " WRITE, group or transactional-id rights.",
             )
 
 
