@@ -43,13 +43,13 @@ FAULTS = {
     "a wrong ACL": Fault(
         lambda lab, names: denied(lab, "standby", DRILL_CLIENT, ResourceType.TOPIC, f"{DRILL}.", "READ"),
         "check_readiness",
-        (DRILL_CLIENT, "READ"),
+        (f"User:{DRILL_CLIENT}: ", "Clients lack read on topics of the target", "remove DENY entries"),
     ),
-    "a slow worker": Fault(slow_worker, "wait_for_zero_lag", ("are not drained",)),
+    "a slow worker": Fault(slow_worker, "wait_for_zero_lag", ("are not drained", "MirrorMaker 2's stored offset is")),
     "a missing right": Fault(
         lambda lab, names: denied(lab, "standby", "orchestrator", ResourceType.GROUP, f"__{DRILL}.", "READ"),
         "commit_groups",
-        ("orchestrator", "READ"),
+        ("GROUP_AUTHORIZATION_FAILED", "Correct their cause"),
     ),
 }
 
@@ -131,8 +131,10 @@ def assert_compared(section: dict[str, Any], before: dict[str, Any]) -> None:
 
 def test_the_repeated_drill_passes_once_each_finding_is_closed_or_accepted(story: Story) -> None:
     """Until a person has answered it is conditional, because of each finding that an earlier drill has left open."""
-    ids, before = list(story.found.values()), story.evidence[-1]
-    assert len(ids) == len(FAULTS)
+    before = story.evidence[-1]
+    # Besides the causes: what the drills that failed could not state, such as whether an objective was kept.
+    ids = [one["id"] for one in before["drill"]["findings"] if one["state"] == "open"]
+    assert len(story.found) == len(FAULTS) and set(story.found.values()) <= set(ids)
     lines = [f"{one}: closed, mended and tried" for one in ids[:-1]]
     section = story.tell(findings="\n".join([*lines, f"{ids[-1]}: accepted by Bo Chen, granted in May"]))
     asked = story.drills.question

@@ -90,12 +90,13 @@ def why_not_completed(evidence: Mapping[str, Any]) -> list[NotDone]:
         return []
     failure = {part: str(failures[-1].get(part) or "") for part in ("reason", "seen", "next_step")}
     checks = next((note["blockers"] for note in reversed(step.get("notes") or ()) if "blockers" in note), ())
-    return [
+    failed = [
         NotDone(str(name), check["reason"], check["seen"], check["next_step"], check["gate"])
         for check in checks
         # The blockers of an earlier try are noted, too.
         if check["reason"] in failure["seen"]
-    ] or [NotDone(str(name), **failure)]
+    ]
+    return list(dict.fromkeys(failed)) or [NotDone(str(name), **failure)]
 
 
 def time_on_other_cluster(facts: DrillFacts) -> list[dict[str, Any]]:

@@ -10,6 +10,9 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.observation import Observation
 
+#: What open_target opens to clients: resource type and operation.
+_OPENED = frozenset({("topic", "write"), ("group", "read")})
+
 
 def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
     """Yield blockers for clients' rights to write, read, commit or use transactions that only the source gives."""
@@ -21,7 +24,8 @@ def clients_may_work_on_target(o: Observation) -> Iterator[Blocker]:
                 "clients_may_work_on_target",
                 f"Clients lack {scope.operation} on {scope.resource_type}s of the target",
                 first_few(lacking, MOST_LISTED),
-                "Grant the same rights on the target: MirrorMaker 2 copies no WRITE, group or transactional-id rights.",
+                "Grant the same rights on the target, and remove DENY entries against them: MirrorMaker 2 copies no"
+                " WRITE, group or transactional-id rights.",
             )
 
 
@@ -48,7 +52,9 @@ def _lost_rights(
         principals: the clients' principals.
     """
     target_scope = FenceScope(scope.resource_type, scope.operation, frozenset(renamed.values()))
-    denials = opening_entries(o.target.rules, target_scope, principals)
+    # open_target removes no other DENY entry: one against reading topics would still stand.
+    opens = (scope.resource_type, scope.operation) in _OPENED
+    denials = opening_entries(o.target.rules, target_scope, principals) if opens else []
     fence = o.target_fence
     opened = o.target.rules.without_entries([*denials, *fence.adds]).with_entries(fence.removes)
     on_source = o.source.rules.rights(scope.operation, scope.resource_type, scope.names)

@@ -83,16 +83,18 @@ def why_not(view: TailView) -> str:
     """Return why a partition is not proven drained, as text for the operator; empty if the source has no record."""
     if view.source_last is None:
         return ""
+    stored = f"MirrorMaker 2's stored offset is {view.replicated}"
     if view.target_last is None:
         return (
-            f"{view.partition}: the target has no record, the source's last record is at offset {view.source_last[0]}"
+            f"{view.partition}: the target has no record, the source's last record is at offset {view.source_last[0]};"
+            f" {stored}"
         )
     if view.target_last != view.source_last[1]:
         return (
             f"{view.partition}: the target's last record differs from the source's last record, at offset"
-            f" {view.source_last[0]}"
+            f" {view.source_last[0]}; {stored}"
         )
     return (
-        f"{view.partition}: the last records are equal, but MirrorMaker 2's stored offset is {view.replicated}, and the"
-        f" source's last record is at offset {view.source_last[0]}"
+        f"{view.partition}: the last records are equal, but {stored}, and the source's last record is at offset"
+        f" {view.source_last[0]}"
     )

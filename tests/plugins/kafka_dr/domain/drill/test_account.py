@@ -80,7 +80,7 @@ def test_the_same_message_of_another_drill_is_the_same_finding_and_another_messa
 def test_two_faults_of_one_step_are_two_findings() -> None:
     """A drill whose pass has failed two readiness checks names both."""
     seen = f"{ACL['reason']}; {LAG['reason']}"
-    told = evidence("check_readiness", [failure("2 readiness checks failed", seen)], [{"blockers": [ACL, LAG]}])
+    told = evidence("check_readiness", [failure("3 readiness checks failed", seen)], [{"blockers": [ACL, LAG, ACL]}])
     found = [one for one in judged(good_facts(), told).findings if one.severity == "critical"]
     assert len({one.id for one in found}) == 2 and ["clients lack rights" in one.text for one in found] == [True, False]
 

@@ -504,6 +504,15 @@ def test_a_wildcard_right_on_transactional_ids_is_checked_too() -> None:
     assert gates(seen(source=cluster("primary", rules=rules))) == {"clients_may_work_on_target"}
 
 
+@pytest.mark.parametrize("pattern", ["literal", "prefixed"])
+def test_a_denied_read_of_topics_is_no_fence_that_the_opening_lifts(pattern: str) -> None:
+    """open_target removes DENY entries against writing topics and reading groups alone; clients could not read."""
+    name = "orders" if pattern == "literal" else "ord"
+    denied = replace(acl("User:app", "read", name), permission="deny", pattern=pattern)
+    assert gates(target(rules=AclRules(RIGHTS | {denied}))) == {"clients_may_work_on_target"}
+    assert gates(target(rules=AclRules(RIGHTS | {replace(denied, operation="write")}))) == set()
+
+
 def test_users_of_consumers_must_exist_on_the_target_too() -> None:
     """A user that only reads is a client as well."""
     rules = AclRules(RIGHTS | {acl("User:reader", "read", "orders"), acl("User:reader", "read", "billing", "group")})
