@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from lab.checker.readers import NothingRead, Place
 #: Workers write a new key for their own requests every hour.
 _SESSION_KEY = "session-key"
 _REBALANCED = "Joined group at generation"
-_READ_SECONDS = 60.0
+_READ_SECONDS = 120.0
 
 
 def storage_topics(group: str) -> list[str]:
@@ -34,11 +35,11 @@ def read_changes(properties: Mapping[str, str], begins: Mapping[Place, int], end
     consumer.assign([TopicPartition(*place, begins[place]) for place in left])
     texts = []
     try:
+        ends_at = time.monotonic() + _READ_SECONDS
         while left:
-            messages = consumer.consume(1_000, _READ_SECONDS)
-            if not messages:
+            if time.monotonic() > ends_at:
                 raise NothingRead(f"{sorted(left)} could not be read to their ends")
-            for message in messages:
+            for message in consumer.consume(1_000, 1.0):
                 if message.error() is None:
                     place = message.topic(), message.partition()
                     left -= {place} if message.offset() >= ends[place] - 1 else set()
