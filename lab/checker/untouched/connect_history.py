@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -39,7 +40,8 @@ def read_changes(properties: Mapping[str, str], begins: Mapping[Place, int], end
         while left:
             if time.monotonic() > ends_at:
                 raise NothingRead(f"{sorted(left)} could not be read to their ends")
-            for message in consumer.consume(1_000, 1.0):
+            messages: list[Any] = consumer.consume(1_000, 1.0)
+            for message in messages:
                 if message.error() is None:
                     place = message.topic(), message.partition()
                     left -= {place} if message.offset() >= ends[place] - 1 else set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -36,7 +36,8 @@ def read_times(properties: Mapping[str, str], ends: Mapping[Place, int]) -> dict
         while left:
             if time.monotonic() > ends_at:
                 raise NothingRead(f"{left} heartbeats could not be read")
-            for message in consumer.consume(10_000, 1.0):
+            messages: list[Any] = consumer.consume(10_000, 1.0)
+            for message in messages:
                 if message.error() is None and message.offset() < ends[message.topic(), message.partition()]:
                     times[message.topic()].append(message.timestamp()[1] / 1000)
                     left -= 1

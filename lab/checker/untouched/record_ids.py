@@ -41,7 +41,7 @@ def read_ids(properties: Mapping[str, str], ends: Mapping[Place, int]) -> dict[s
     try:
         read_at = time.monotonic()
         while open_logs:
-            messages = consumer.consume(10_000, 1.0)
+            messages: list[Any] = consumer.consume(10_000, 1.0)
             for message in messages:
                 read_at = time.monotonic()
                 if message.error() is not None:

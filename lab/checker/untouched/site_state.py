@@ -101,7 +101,7 @@ class SiteReader:
             found[name] = f"id {topic.topic_id}, replicas {replicas}"
         return found
 
-    def _settings(self, kind: ConfigResource.Type, names: Iterable[str]) -> dict[str, str]:
+    def _settings(self, kind: Any, names: Iterable[str]) -> dict[str, str]:
         # A request may name one broker only.
         futures = [
             self._admin.describe_configs([ConfigResource(kind, name)], request_timeout=REQUEST_SECONDS)
@@ -124,7 +124,8 @@ class SiteReader:
         return {str(entry): "there" for entry in entries}
 
     def _users(self) -> dict[str, str]:
-        users = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_SECONDS).result()
+        asked: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_SECONDS)
+        users = asked.result()
         return {
             name: ", ".join(f"{one.mechanism.name} {one.iterations}" for one in found.scram_credential_infos)
             for name, found in users.items()

@@ -69,7 +69,8 @@ class SteadyConsumer(threading.Thread):
         self._consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
         while not self._ended.is_set():
             try:
-                for message in self._consumer.consume(2_000, 0.2):
+                messages: list[Any] = self._consumer.consume(2_000, 0.2)
+                for message in messages:
                     if message.error() is not None:
                         self.errors.append(str(message.error()))
                     else:
