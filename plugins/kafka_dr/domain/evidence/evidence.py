@@ -270,7 +270,7 @@ def _provenance(lines: Sequence[Line], opened: ProcedureOpened | None, closing: 
         },
         "topology_digest": binding.topology_digest if binding else None,
         "clock": closing.clock if closing else None,
-        "notices": [dict(notice) for notice in closing.notices] if closing else [],
+        "notices": [dict(notice) for notice in (closing and closing.notices) or ()],
     }
 
 

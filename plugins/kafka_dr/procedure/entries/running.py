@@ -239,12 +239,12 @@ class ClosingBegun(Intent, steps=(Step.CLOSE_PROCEDURE,)):
     Attributes:
         after: sequence number of the newest journal entry that the evidence covers.
         clock: whose clock states the journal's times; None in entries of versions that did not state this.
-        notices: what became of the notices about the procedure so far, as of `actions.notices_sent`.
+        notices: what became of notices about the procedure so far, as of `actions.notices_sent`; None as for `clock`.
     """
 
     after: int
     clock: OrAbsent[str] = None
-    notices: Sequence[Figures] = ()
+    notices: OrAbsent[Sequence[Figures]] = None
 
 
 class ProcedureClosed(SignedFact, steps=(Step.CLOSE_PROCEDURE,), kind=Entry.CLOSED):

@@ -105,6 +105,8 @@ def test_the_canarys_connector_has_the_drills_name(connect: Any) -> None:
     assert changes(connect) == [
         f"PUT /connectors/{own}/config",
         f"PUT /connectors/{own}/resume",
+        f"PUT /connectors/{own}/stop",
+        f"DELETE /connectors/{own}/offsets",
         f"DELETE /connectors/{own}",
     ]
 
