@@ -91,12 +91,12 @@ class DrillConnectors:
         exists: Callable[[], bool] = lambda: False,
     ) -> HttpAnswer:
         """Send a request, again while Connect rebalances; errors do not repeat the answer, which may show settings."""
-        ends_at = time.monotonic() + timeout
+        ends_at, seen = time.monotonic() + timeout, ""
         while not (answer := self._endpoint.attempt(method, path, body, max(1.0, ends_at - time.monotonic()))).ok:
             if answer.status in (fine_statuses or set()) or (answer.status == 409 and exists()):
                 return answer
+            seen = f"HTTP {answer.status}" if answer.status else seen or answer.text
             if (answer.status not in (0, 409) and answer.status < 500) or time.monotonic() >= ends_at:
-                seen = f"HTTP {answer.status}" if answer.status else answer.text
                 raise self._endpoint.failure(f"the request {method} {path} to Connect failed", seen)
             time.sleep(_POLL_SECONDS)
         return answer

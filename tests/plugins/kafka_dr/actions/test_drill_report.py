@@ -11,7 +11,7 @@ import pytest
 from kafka_dr.actions.drill_report import drill_report_files, drill_report_page
 from kafka_dr.actions.evidence import evidence_page, write_evidence
 from kafka_dr.commands.verify_evidence import changed_page
-from kafka_dr.domain.drill.facts import DrillFacts, SignOffAnswer
+from kafka_dr.domain.drill.facts import DrillFacts, NotDone, SignOffAnswer
 from kafka_dr.domain.drill.report import TITLES
 from kafka_dr.domain.drill.section import drill_section
 
@@ -25,7 +25,10 @@ FACTS = {
     "good": good_facts(),
     "story": full_story(),
     "stopped": good_facts(
-        stopped="a live failover", scope_refusals=["topic orders"], left_over=["topic x"], untouched=None
+        stopped=NotDone("drain_consumers", "a live failover"),
+        scope_refusals=["topic orders"],
+        left_over=["topic x"],
+        untouched=None,
     ),
 }
 
@@ -79,7 +82,7 @@ def test_every_value_is_text() -> None:
             reason=ODD,
             scenario=ODD,
             assumptions=[ODD],
-            stopped=ODD,
+            stopped=NotDone(ODD, ODD, ODD, ODD, ODD),
             scope={**facts.scope, ODD: ODD, "topics": [ODD]},
             scope_refusals=[ODD],
             left_over=[ODD],

@@ -28,6 +28,7 @@ SHARED = {
     "limits",
     "approvers",
     "metrics",
+    "evidence_kept_days",
     "reconcile_seconds",
 }
 

@@ -168,7 +168,7 @@ def test_a_connector_whose_offsets_stay_is_kept(
     worker.offsets_of = {SOURCE}
     answer_offsets_with(server, worker, *[reply(status, REBALANCE)] * 100)
     with pytest.raises(ConnectUnavailable, match=rf"/offsets to Connect failed. Seen: HTTP {status}"):
-        connectors.delete(SOURCE, 0.7)
+        connectors.delete(SOURCE, 2.0)
     assert (list(worker.configs), worker.states) == ([SOURCE], {SOURCE: "STOPPED"})
     server.answer = worker.answer
     connectors.delete(SOURCE, 5)
