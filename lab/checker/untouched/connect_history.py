@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
-
-from confluent_kafka import Consumer, TopicPartition
 
 from lab.checker.findings import Finding
 from lab.checker.readers import NothingRead, Place
+from lab.checker.untouched.log_reader import read_messages
 
 #: Workers write a new key for their own requests every hour.
 _SESSION_KEY = "session-key"
 _REBALANCED = "Joined group at generation"
-_READ_SECONDS = 120.0
 
 
 def storage_topics(group: str) -> list[str]:
@@ -30,25 +26,8 @@ def read_changes(properties: Mapping[str, str], begins: Mapping[Place, int], end
 
     Each start, stop and failure of a task is such a record, and so is each request that changes a connector.
     """
-    settings = {"group.id": "lab-check", "enable.auto.commit": False, "auto.offset.reset": "error", "log_level": 3}
-    consumer = Consumer({**properties, **settings})
-    left = {place for place, end in ends.items() if end > begins[place]}
-    consumer.assign([TopicPartition(*place, begins[place]) for place in left])
-    texts = []
-    try:
-        ends_at = time.monotonic() + _READ_SECONDS
-        while left:
-            if time.monotonic() > ends_at:
-                raise NothingRead(f"{sorted(left)} could not be read to their ends")
-            messages: list[Any] = consumer.consume(1_000, 1.0)
-            for message in messages:
-                if message.error() is None:
-                    place = message.topic(), message.partition()
-                    left -= {place} if message.offset() >= ends[place] - 1 else set()
-                    texts += _text_of(place, message.key(), message.value())
-    finally:
-        consumer.close()
-    return texts
+    messages = read_messages(properties, begins, ends)
+    return [text for place, message in messages for text in _text_of(place, message.key(), message.value())]
 
 
 def _text_of(place: Place, key: bytes, value: bytes | None) -> list[str]:

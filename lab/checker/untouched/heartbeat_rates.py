@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
-from confluent_kafka import Consumer, TopicPartition
+from typing import NamedTuple
 
 from lab.checker.findings import Finding
-from lab.checker.readers import NothingRead, Place
+from lab.checker.readers import Place
+from lab.checker.untouched.log_reader import read_messages
 
 #: How much more or less the rate may be: on a busy machine a task writes later.
 TOLERANCE = 0.25
-_READ_SECONDS = 120.0
 
 
 class Periods(NamedTuple):
@@ -26,23 +23,9 @@ class Periods(NamedTuple):
 
 def read_times(properties: Mapping[str, str], ends: Mapping[Place, int]) -> dict[str, list[float]]:
     """Return the times of all records below these log ends, in seconds since the epoch, by topic."""
-    settings = {"group.id": "lab-check", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-    consumer = Consumer({**properties, **settings, "log_level": 3})
     times: dict[str, list[float]] = {topic: [] for topic, _ in ends}
-    left = sum(ends.values())
-    consumer.assign([TopicPartition(topic, partition, 0) for (topic, partition), end in ends.items() if end])
-    try:
-        ends_at = time.monotonic() + _READ_SECONDS
-        while left:
-            if time.monotonic() > ends_at:
-                raise NothingRead(f"{left} heartbeats could not be read")
-            messages: list[Any] = consumer.consume(10_000, 1.0)
-            for message in messages:
-                if message.error() is None and message.offset() < ends[message.topic(), message.partition()]:
-                    times[message.topic()].append(message.timestamp()[1] / 1000)
-                    left -= 1
-    finally:
-        consumer.close()
+    for (topic, _), message in read_messages(properties, {}, ends):
+        times[topic].append(message.timestamp()[1] / 1000)
     return times
 
 

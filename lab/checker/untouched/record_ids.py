@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 from numpy.typing import NDArray
 
 from lab.checker.findings import Finding
-from lab.checker.readers import SILENCE_SECONDS, NothingRead, Place
+from lab.checker.readers import Place
+from lab.checker.untouched.log_reader import read_messages
 
 #: Numbers of one producer's records are smaller than this.
 _APART = 10**10
@@ -33,30 +32,9 @@ def read_ids(properties: Mapping[str, str], ends: Mapping[Place, int]) -> dict[s
     Raises:
         NothingRead: a log could not be read to its end.
     """
-    settings = {"group.id": "lab-check", "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
-    consumer = Consumer({**properties, **settings, "auto.offset.reset": "error", "log_level": 3})
     ids: dict[str, list[int]] = {topic: [] for topic, _ in ends}
-    open_logs = {place for place, end in ends.items() if end}
-    consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in open_logs])
-    try:
-        read_at = time.monotonic()
-        while open_logs:
-            messages: list[Any] = consumer.consume(10_000, 1.0)
-            for message in messages:
-                read_at = time.monotonic()
-                if message.error() is not None:
-                    if message.error().code() != KafkaError._PARTITION_EOF and not message.error().retriable():
-                        raise NothingRead(f"{message.topic()} could not be read: {message.error()}")
-                    continue
-                place = message.topic(), message.partition()
-                if message.offset() < ends[place]:
-                    ids[message.topic()].append(_id_in(message.value()))
-                if message.offset() >= ends[place] - 1:
-                    open_logs.discard(place)
-            if time.monotonic() - read_at > SILENCE_SECONDS:
-                raise NothingRead(f"no record for {SILENCE_SECONDS:g} s before the ends of {sorted(open_logs)[:5]}")
-    finally:
-        consumer.close()
+    for (topic, _), message in read_messages(properties, {}, ends):
+        ids[topic].append(_id_in(message.value()))
     return {topic: np.array(found, np.int64) for topic, found in ids.items()}
 
 

@@ -19,6 +19,7 @@ from lab.environment.bring_up import up
 from lab.environment.state import Lab
 from lab.environment.take_down import down
 from tests.faults.support.attacked_run import TOPIC, AttackedLab, AttackedRun, User, awaited, seed
+from tests.faults.support.scene import beside
 from tests.support.notices.servers import MailServer, Webhook, mail_server, webhook_server
 
 WATCHER = "watch_old_source"
@@ -89,9 +90,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
 @contextmanager
 def stubborn_member(lab: Lab) -> Iterator[None]:
     """Keep a super user's consumer in the group during the block: the group does not get empty."""
-    over = threading.Event()
 
-    def consume() -> None:
+    def consume(over: threading.Event) -> None:
         own = {"group.id": "billing", "enable.auto.commit": False, "log_level": 0}
         consumer = Consumer({**lab.client_properties("primary", "admin"), **own})
         consumer.subscribe([TOPIC])
@@ -99,13 +99,8 @@ def stubborn_member(lab: Lab) -> Iterator[None]:
             consumer.poll(0.5)
         consumer.close()
 
-    thread = threading.Thread(target=consume)
-    thread.start()
-    try:
+    with beside(consume):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def test_a_run_that_returns(told: Told) -> None:

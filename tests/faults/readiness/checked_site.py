@@ -40,7 +40,7 @@ from lab.environment.state import Lab, write_private
 from lab.environment.take_down import down
 from tests.faults.readiness.one_check import SOURCE, TARGET, CheckServer
 from tests.faults.support import always_on
-from tests.faults.support.scene import until
+from tests.faults.support.scene import beside, until
 from tests.faults.support.stepping import more_connections_path
 from tests.support.rehearsals import SEED
 
@@ -142,22 +142,16 @@ class CheckedSite:
     @contextmanager
     def under_load(self) -> Iterator[None]:
         """Write to the busy topic inside this context, and move the group."""
-        ended = threading.Event()
 
-        def work() -> None:
+        def work(ended: threading.Event) -> None:
             position = 1
             while not ended.wait(0.1):
                 self.write(BUSY, 20)
                 position += 1
                 self.commit(GROUP, BUSY, position)
 
-        writer = threading.Thread(target=work)
-        writer.start()
-        try:
+        with beside(work):
             yield
-        finally:
-            ended.set()
-            writer.join()
 
     # -- checks ---------------------------------------------------------------------------------------------------
 

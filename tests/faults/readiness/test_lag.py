@@ -24,7 +24,7 @@ from lab.environment.jvm import java_command, properties_text, run_to_end
 from lab.environment.state import Lab, write_private
 from tests.faults.readiness.checked_site import CheckedSite, checked_site, found
 from tests.faults.readiness.one_check import SOURCE, TARGET
-from tests.faults.support.scene import until
+from tests.faults.support.scene import beside, until
 
 NUMBERED, PARTITIONS, PAID = "numbered", 3, "paid"
 #: Bytes a second with which MirrorMaker 2 may write: some ten records.
@@ -88,19 +88,13 @@ class NumberedSite:
     @contextmanager
     def under_load(self, rate: int) -> Iterator[None]:
         """Write about so many records a second inside this context."""
-        ended = threading.Event()
 
-        def work() -> None:
+        def work(ended: threading.Event) -> None:
             while not ended.wait(0.1):
                 self.write(rate // 10)
 
-        writer = threading.Thread(target=work)
-        writer.start()
-        try:
+        with beside(work):
             yield
-        finally:
-            ended.set()
-            writer.join()
 
     def on(self, alias: str) -> dict[Place, dict[bytes, Written]]:
         """All records of both topics on one cluster, read from their starts to the ends of now, by source partition."""
