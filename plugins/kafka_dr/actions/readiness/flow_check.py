@@ -48,7 +48,7 @@ from kafka_dr.domain.readiness.signs import (
     watcher_findings,
 )
 from kafka_dr.domain.readiness.state import Figure, Gravity, ReadinessFinding, findings_of, unknown_figures
-from kafka_dr.errors import KafkaUnavailable, SwitchbackError, SystemUnavailable
+from kafka_dr.errors import SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.private_files import private_folder
 from kafka_dr.hooks.whole_file import write_whole
 from kafka_dr.procedure.entries import DrillJudged, facts_in
@@ -58,11 +58,9 @@ from kafka_dr.vocabulary import Entry, Step
 T = TypeVar("T")
 #: Default of MirrorMaker 2's refresh.topics.interval.seconds, and how long it may take to create topics after that.
 _REFRESH_SECONDS, _CREATION_SECONDS = 600.0, 60.0
-#: A check that could not read something is made again if it took less than this, in seconds: a topic may have been
-#: deleted between two readings.
-_AGAIN_SECONDS = 10.0
-#: How often observing begins anew because a topic was deleted meanwhile.
-_MOST_DELETIONS = 3
+#: A check that could not read something is made again, because a broker may restart, or a topic have been deleted
+#: between two readings: at most so many checks, so many seconds after each other, none so many seconds after the first.
+_MOST_CHECKS, _PAUSE_SECONDS, _AGAIN_SECONDS = 4, 5.0, 60.0
 #: A figure that was true longer ago than this, in seconds, counts as stale.
 _OLDEST_SECONDS = 300.0
 
@@ -76,8 +74,13 @@ def check_flow(procedure: Run) -> dict[str, Any]:
     """
     path = document_path(procedure.topology.evidence, procedure.request.source, procedure.request.target)
     before = read_document(path)
+    began = time.monotonic()
     checked = FlowCheck(procedure, before).run()
-    if checked.took_seconds < _AGAIN_SECONDS and any(finding.id == "cannot_read" for finding in checked.findings):
+    for _ in range(_MOST_CHECKS - 1):
+        unread = any(finding.id == "cannot_read" for finding in checked.findings)
+        if not unread or time.monotonic() - began > _AGAIN_SECONDS:
+            break
+        time.sleep(_PAUSE_SECONDS)
         checked = FlowCheck(procedure, before).run()
     document = document_of(checked, before)
     private_folder(path.parent)
@@ -136,13 +139,6 @@ class FlowCheck:
         return "" if lease is None or lease.released_at is not None else f"{lease.holder} holds the pair of clusters"
 
     def _observe(self) -> Observation:
-        """Observe both clusters, again where a topic was deleted between two readings."""
-        for _ in range(_MOST_DELETIONS):
-            try:
-                return observed_at_rest(self._procedure, known_topic_ids(self._procedure))
-            except KafkaUnavailable as error:
-                if "UNKNOWN_TOPIC_OR_PART" not in error.seen:
-                    raise
         return observed_at_rest(self._procedure, known_topic_ids(self._procedure))
 
     def _left_alone(self, check: str, why: str) -> Outlook:
