@@ -105,8 +105,11 @@ class Drills:
         assert self.driver.forward(run, until=until), run.texts
         return run
 
-    def prepared(self, clients: bool = False) -> Run:
-        """Return a drill with its topics, groups and connectors; its checks and gates before count as passed."""
+    def prepared(self, clients: bool = True) -> Run:
+        """Return a drill with its topics, groups and connectors; its checks and gates before count as passed.
+
+        Without `clients` no pass of the drill begins.
+        """
         run = self.opened("open_procedure")
         self._write(run, "announce_drill", GatePassed(asked=False))
         assert self.driver.step(run, "prepare_drill") == "done", run.texts
@@ -124,9 +127,9 @@ class Drills:
         for process in self._clients:
             os.kill(process["pid"], signal.SIGKILL)
 
-    def reached(self, a_pass: str, clients: bool = False) -> Run:
+    def reached(self, a_pass: str) -> Run:
         """Return a drill whose passes before this one have ended; only the pass that it needs has really run."""
-        run = self.prepared(clients)
+        run = self.prepared()
         self.driver.run_triggered = self.driver.whole_triggered
         order = tuple(PASSES)
         for earlier in order[: order.index(a_pass)]:
@@ -142,9 +145,9 @@ class Drills:
 
     # -- killed and given up ---------------------------------------------------------------------------------------
 
-    def given_up_in_pass(self, a_pass: str, step: str, clients: bool = False, **how: Any) -> bool:
+    def given_up_in_pass(self, a_pass: str, step: str, **how: Any) -> bool:
         """Run a drill until a step of a pass, whose process is killed; return whether it was."""
-        return self._given_up(self.reached(a_pass, clients), a_pass, step, **how)
+        return self._given_up(self.reached(a_pass), a_pass, step, **how)
 
     def _given_up(self, run: Run, a_pass: str, step: str, **how: Any) -> bool:
         def given_up(passed: Run) -> str:
@@ -171,7 +174,7 @@ class Drills:
         if step in PASSES:
             run = self.reached(step)
         elif step in AFTER_PASSES:
-            run = self.prepared(clients=True)
+            run = self.prepared()
             assert self._given_up(run, "run_planned_failover", "drain_consumers", kill_unwritten="outcome")
             for each in AFTER_PASSES[: AFTER_PASSES.index(step)]:
                 assert self.driver.step(run, each) == "done", run.texts

@@ -115,7 +115,7 @@ def test_continued_after_every_kill(drills: Drills) -> None:
 
 def test_the_janitor_killed_after_every_write(drills: Drills) -> None:
     """Each clean-up after it goes on; the last one leaves nothing, closes the drill and frees its lease."""
-    drills.given_up_in_pass("run_planned_failover", "redirect_clients", clients=True, kill_unwritten="outcome")
+    drills.given_up_in_pass("run_planned_failover", "redirect_clients", kill_unwritten="outcome")
     kills = [how for how in map(dict, _janitor_points()) if drills.clean(**how)[0] == "killed"]
     assert len(kills) > 5
     assert not drills.note(f"janitor killed {len(kills)} times", drills.problems(drill_is_made=False))
@@ -130,14 +130,14 @@ def _janitor_points() -> Iterator[dict[str, int]]:
 @pytest.mark.parametrize("n", whole_or(JANITOR_SAMPLED, tuple(range(1, 12))))
 def test_the_janitor_killed_once(drills: Drills, n: int) -> None:
     """The clean-up after it finds what a clean-up of the same drill has left."""
-    drills.prepared()
+    drills.prepared(clients=False)
     drills.clean(kill_at=n)
     assert not drills.note(f"janitor killed after write {n}", drills.problems(drill_is_made=False))
 
 
 def test_the_janitor_killed_before_every_request(drills: Drills) -> None:
     """Between stopping a connector, deleting its offsets, and deleting it; then topics, groups and ACL entries."""
-    drills.given_up_in_pass("run_planned_failover", "open_target", clients=True, kill_unwritten="outcome")
+    drills.given_up_in_pass("run_planned_failover", "open_target", kill_unwritten="outcome")
     places = [f"json_endpoint.JsonEndpoint.attempt#{n}" for n in range(1, 8)]
     places += ["brokers.acls.ClusterAcls.remove#1"]
     places += [f"brokers.topics.ClusterTopics.delete_topics#{n}" for n in (1, 2)]
@@ -180,7 +180,7 @@ def test_given_up_in_a_pass(drills: Drills, a_pass: str, step: str) -> None:
 
 def test_given_up_with_its_clients_killed(drills: Drills) -> None:
     """They never say that they have ended: the clean-up waits for them only so long, and removes their group."""
-    run = drills.prepared(clients=True)
+    run = drills.prepared()
     drills.kill_clients()
     assert run.ended["prepare_drill"] == "done"
     assert not drills.note("clients killed", drills.problems())

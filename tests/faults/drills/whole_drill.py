@@ -9,13 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
-from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
 from kafka_dr.domain.drill.names import DrillNames
-from kafka_dr.procedure.drill_run import ACTIVE_GROUP
 
 from lab.environment.state import Lab
-from tests.faults.support.scene import until
 from tests.faults.support.stepping import ROOT, Run, Stepping, product_environment
 
 PARAMS = {"source": "primary", "target": "standby", "reason": "the quarterly drill", "kind": "canary"}
@@ -80,15 +76,6 @@ class WholeDrills:
         asked = json.dumps({"run_id": run.run_id, "params": run.params})
         with self._log.open("ab") as log:
             self._clients = subprocess.Popen([*command, asked], cwd=ROOT, env=environment, stdout=log, stderr=log)
-        group = ConsumerGroupTopicPartitions(DrillNames(run.procedure_id).group(ACTIVE_GROUP))
-        admin = AdminClient({**self.lab.client_properties("primary", "admin"), "log_level": 0})
-
-        def reads() -> bool:
-            (found,) = admin.list_consumer_group_offsets([group]).values()
-            return any(place.offset > 0 for place in found.result(_CLIENT_SECONDS).topic_partitions)
-
-        # A group that is not active when a pass makes its plan is not awaited on the other cluster.
-        until(reads, "the drill's consumer to read", _CLIENT_SECONDS)
 
     def end_clients(self) -> None:
         """Wait until the clients have ended: the drill's clean-up asks them to."""

@@ -1,4 +1,4 @@
-"""Runs of readiness_check's task check_flows, each a process on a lab without Airflow; each writes the flow's document."""
+"""Runs of readiness_check's task check_flows, each a process on a lab without Airflow; each writes a document."""
 
 from __future__ import annotations
 
@@ -92,7 +92,9 @@ def check_here() -> None:
     """Run the task in this process."""
     from tests.faults.support.step_server import load_dag
 
-    load_dag("readiness_check").task_dict["check_flows"].execute({"params": {"source": SOURCE, "target": TARGET}, "outlet_events": _Events()})
+    load_dag("readiness_check").task_dict["check_flows"].execute(
+        {"params": {"source": SOURCE, "target": TARGET}, "outlet_events": _Events()}
+    )
 
 
 def end_drill_here(verdict: str, findings_open: list[str], days_ago: float) -> None:

@@ -289,7 +289,7 @@ CASES: dict[str, tuple[Callable[[CheckedSite], Fault], tuple[str, ...], tuple[st
     "the flow's worker belongs to the source": (
         lambda site: site.flow(connect=f"connect_{SOURCE}"),
         ("worker_writes_to_target", "connectors_run", *CHANGED),
-        ("copies_missing", "replication_moves", "record_age", "topics_match", "target_keeps_as_much"),
+        ("copies_missing", "replication_moves", "record_age", "topics_match", "target_keeps_as_much", "cannot_read"),
     ),
     "offsets cannot be set": (lambda site: requests_refused(site, 404, "PATCH"), ("versions_suffice",), ()),
     "Connect does not answer": (

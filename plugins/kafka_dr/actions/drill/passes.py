@@ -1,4 +1,4 @@
-"""What a drill's passes need: whether they run, the cut of the source, and their evidence."""
+"""What a drill's passes need: whether they run, clients that read, the cut of the source, and their evidence."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from kafka_dr.config.drill_topology import drill_settings
 from kafka_dr.domain.drill.connectors import without_source
-from kafka_dr.procedure.drill_run import PrivateInstallation
+from kafka_dr.procedure.drill_run import ACTIVE_GROUP, PrivateInstallation
 from kafka_dr.procedure.entries import DrillPrepared, PassEnded
+from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Outcome, Step
 
@@ -27,6 +28,20 @@ def why_not_run(procedure: Run, kind: str, step: str) -> str:
         if ended is None or ended.pass_outcome != Outcome.COMPLETED:
             return f"{earlier} did not complete"
     return ""
+
+
+def require_reading_clients(private: PrivateInstallation, procedure: Run, alias: str) -> None:
+    """Look whether the drill's consumer has committed a position on a cluster.
+
+    A pass awaits on the other cluster only groups that were active when the pass made its plan.
+
+    Raises:
+        NotYet: the drill's group has no position there.
+    """
+    systems, group = private.systems_of(procedure), private.names.group(ACTIVE_GROUP)
+    cluster = systems.source if alias == procedure.request.source else systems.target
+    if not any(position.offset > 0 for position in cluster.positions([group])[group].values()):
+        raise NotYet(f"{group} has committed no position on {alias}")
 
 
 def pass_evidence(private: PrivateInstallation, procedure_id: str) -> tuple[str | None, dict[str, Any]]:

@@ -170,7 +170,7 @@ class FlowCheck:
         procedure, limits = self._procedure, self._limits
         with run_concurrently() as start:
             signs = {
-                name: start(read, procedure)
+                name: start(self._read_sign, read)
                 for name, read in (
                     ("heartbeat", heartbeat_at),
                     ("checkpoint", checkpoint_at),
@@ -184,7 +184,7 @@ class FlowCheck:
             fingerprint = None if observation is None else start(read_fingerprint, procedure, observation)
         self._now = procedure.journal.now()
         self._judge_signs(signs)
-        self._certificates = self._answer("certificates", signs["certificates"]) or {}
+        self._certificates, _ = self._answer("certificates", signs["certificates"]) or ({}, None)
         self._findings += certificate_findings(self._certificates, self._seconds_now, limits.certificate_days)
         self._judge_installation()
         lag: FlowLag | None = self._answer("lag", lagging)
@@ -197,14 +197,18 @@ class FlowCheck:
         self._findings += drill_findings(newest_drill(procedure), today, days, self._now)
         return lag
 
+    def _read_sign(self, read: Callable[[Run], T]) -> tuple[T, float]:
+        """Return what a sign says, and when it was read, in seconds since 1970.
+
+        Another system may keep the check waiting: a sign is as old as it was when it was read.
+        """
+        return read(self._procedure), self._procedure.journal.now().timestamp()
+
     def _judge_signs(self, signs: Mapping[str, Future[Any]]) -> None:
         """Judge heartbeats, recorder and watcher, by when each last showed life."""
-        known = {
-            name: self._answer(name, signs[name])
-            for name in ("heartbeat", "checkpoint", "offset_sync", "sample", "watcher")
-        }
-        for name, at in known.items():
-            self._ages[name] = None if at is None else max(0.0, self._seconds_now - at)
+        for name in ("heartbeat", "checkpoint", "offset_sync", "sample", "watcher"):
+            at, read_at = self._answer(name, signs[name]) or (None, 0.0)
+            self._ages[name] = None if at is None else max(0.0, read_at - at)
         flow, recorder = self._procedure.flow, self._procedure.topology.recorder
         self._findings += watcher_findings(self._ages["watcher"])
         self._findings += heartbeat_findings(self._ages["heartbeat"], self._limits.replication_latency_seconds)
@@ -277,8 +281,8 @@ class FlowCheck:
         for name, causes in (("checkpoint", ("source_ends", "positions")), ("offset_sync", ("source_ends",))):
             if signs[name].exception() is None:
                 moved = [before[cause] for cause in causes]
-                limit = self._limits.checkpoint_latency_seconds
-                self._findings += quiet_findings(f"{name}s", signs[name].result(), moved, self._seconds_now, limit)
+                limit, (newest, read_at) = self._limits.checkpoint_latency_seconds, signs[name].result()
+                self._findings += quiet_findings(f"{name}s", newest, moved, read_at, limit)
 
     def _try(self, about: str, read: Callable[[], T]) -> T | None:
         try:

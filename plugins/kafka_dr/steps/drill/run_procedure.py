@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from airflow.sdk import DagRunState
@@ -11,7 +12,7 @@ from airflow.sdk.exceptions import DagRunTriggerException
 from kafka_dr.actions.drill.counting import count_records
 from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.actions.drill.moves_by_people import follow_move
-from kafka_dr.actions.drill.passes import begin_cut, end_cut, pass_evidence, why_not_run
+from kafka_dr.actions.drill.passes import begin_cut, end_cut, pass_evidence, require_reading_clients, why_not_run
 from kafka_dr.domain.drill.schedule import MOVE_WAIT
 from kafka_dr.errors import NotReady
 from kafka_dr.procedure.authority import record_fact
@@ -22,6 +23,8 @@ from kafka_dr.steps.base import ProcedureStep
 from kafka_dr.vocabulary import Outcome
 
 _POLL_SECONDS, _DRAIN_SECONDS = 2, 5.0
+#: How long a pass waits for the drill's clients, whose task Airflow starts beside the first pass; in seconds.
+_CLIENTS_SECONDS = 120.0
 
 
 class RunProcedure(ProcedureStep):
@@ -40,7 +43,7 @@ class RunProcedure(ProcedureStep):
         self.procedure_dag, self.back = procedure_dag, back
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
-        """Trigger the run unless it exists; once it has ended, write the outcome."""
+        """Trigger the run unless it exists, once the drill's clients read; write the outcome when the run has ended."""
         if self.already_done(procedure):
             return {"done": self.task_id}
         self.begin(procedure, context, woken)
@@ -54,6 +57,8 @@ class RunProcedure(ProcedureStep):
         identity = Identity(self.procedure_dag, f"drill__{private.names.short}__{self.task_id}")
         state = self._state_of(identity, context)
         if state is None:
+            look = partial(require_reading_clients, private, procedure, self._ends(private)[0])
+            procedure.progress.wait(self.task_id, "the drill's clients to read", look, _CLIENTS_SECONDS)
             self._trigger(procedure, private, identity, context)
         if state not in (DagRunState.SUCCESS, DagRunState.FAILED):
             self._wait_for(identity)
