@@ -18,8 +18,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from lab.environment.brokers import scram_login
+from lab.environment.jvm import java_command, properties_text, run_to_end
+from lab.environment.production.transport import trust_settings
 from lab.environment.progress import wait_until
-from lab.environment.state import Lab
+from lab.environment.state import Lab, write_private
 
 SECONDS = 60.0
 HEADERS = [("h", b"\x00\xff1"), ("empty", None)]
@@ -38,6 +41,20 @@ def without_marker(bindings: Iterable[AclBinding]) -> list[AclBinding]:
 def client(lab: Lab, alias: str, principal: str) -> dict:
     """Return a principal's librdkafka settings for a cluster."""
     return {**lab.status()["clusters"][alias]["client_properties"][principal], "log_level": 0}
+
+
+def change_or_list_configs(lab: Lab, alias: str, *arguments: str) -> str:
+    """Run Kafka's own tool for configurations on a cluster, as its administrator; return its output.
+
+    The library that the product uses knows no quotas.
+    """
+    own = client(lab, alias, "admin")
+    security = {key: own[key] for key in ("security.protocol", "sasl.mechanism")}
+    security["sasl.jaas.config"] = scram_login("admin", own["sasl.password"])
+    settings = lab.home / "arguments" / f"configs-{alias}.properties"
+    write_private(settings, properties_text(security | trust_settings(lab)))
+    where = ["--bootstrap-server", own["bootstrap.servers"], "--command-config", str(settings)]
+    return run_to_end("configs", java_command(lab, "configs", "128m", "kafka.admin.ConfigCommand", *where, *arguments))
 
 
 def refusals(lab: Lab, alias: str, topic: str, **settings: object) -> list[str]:

@@ -34,16 +34,14 @@ from lab.checker.untouched.samples import Sampler, count_grown, sample_findings
 from lab.checker.untouched.site_state import SiteReader, State, state_findings
 from lab.checker.untouched.steady_consumer import SteadyConsumer
 from lab.environment.acls import create_bindings
-from lab.environment.brokers import scram_login
-from lab.environment.jvm import java_command, properties_text, run_to_end
 from lab.environment.production.site import process_names
-from lab.environment.production.transport import trust_settings
 from lab.environment.progress import wait_until
-from lab.environment.state import ALIASES, DRILL_CLIENT, Lab, write_private
+from lab.environment.state import ALIASES, DRILL_CLIENT, Lab
 from lab.rehearsal.run import run_dag
 from lab.workload.load import ROW, Load
 from tests.faults.drills.whole_drill import PARAMS, WholeDrills
 from tests.faults.support.stepping import stepping
+from tests.support.lab_clients import change_or_list_configs
 
 SOURCE, TARGET = ALIASES
 #: The producer with an ALLOW entry on `*`, and the one with entries on a prefix, each with a client that reads.
@@ -220,21 +218,12 @@ class DrillBesideProduction:
 
     def _state(self) -> State:
         return {kind: found for alias in ALIASES for kind, found in SiteReader(alias, self.status).read().items()} | {
-            f"quotas of {alias}": {kind: self._quotas(alias, kind) for kind in ("users", "clients")}
+            f"quotas of {alias}": {
+                kind: change_or_list_configs(self.lab, alias, "--describe", "--entity-type", kind)
+                for kind in ("users", "clients")
+            }
             for alias in ALIASES
         }
-
-    def _quotas(self, alias: str, kind: str) -> str:
-        """Return all quotas of users or clients as Kafka's own tool lists them: the library cannot."""
-        settings = self.lab.home / "arguments" / f"quotas-{alias}.properties"
-        own = self._properties(alias, "admin")
-        login = scram_login("admin", own["sasl.password"])
-        security = {key: own[key] for key in ("security.protocol", "sasl.mechanism")} | {"sasl.jaas.config": login}
-        write_private(settings, properties_text(security | trust_settings(self.lab)))
-        where = ["--bootstrap-server", own["bootstrap.servers"], "--command-config", str(settings)]
-        what = ["--describe", "--entity-type", kind]
-        command = java_command(self.lab, "quotas", "128m", "kafka.admin.ConfigCommand", *where, *what)
-        return run_to_end("quotas", command)
 
     # -- judgement --------------------------------------------------------------------------------------------------
 

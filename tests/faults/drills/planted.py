@@ -21,9 +21,9 @@ from confluent_kafka.admin import (
 from kafka_dr.domain.drill.names import DrillNames
 from kafka_dr.procedure.drill_run import IDLE_GROUPS, TOPICS
 
-from lab.environment.jvm import java_command
 from lab.environment.state import Lab
 from tests.faults.support.stepping import ROOT, product_environment
+from tests.support.lab_clients import change_or_list_configs
 
 _SECONDS, _SESSION_MS = 30.0, 120_000
 MEMBER, GROUP = "an-application-that-hangs", next(iter(IDLE_GROUPS))
@@ -78,14 +78,4 @@ def slow_worker(lab: Lab, names: DrillNames, bytes_per_second: int = 100) -> Ite
 
 
 def _change_quota(lab: Lab, client: str, *change: str) -> None:
-    login = lab.root / "admin.properties"
-    settings = lab.client_properties("standby", "admin")
-    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    lines = [f"security.protocol={settings['security.protocol']}", f"sasl.mechanism={settings['sasl.mechanism']}"]
-    lines += [f'sasl.jaas.config={jaas} username="{settings["sasl.username"]}" password="{settings["sasl.password"]}";']
-    login.write_text("\n".join(lines))
-    login.chmod(0o600)
-    arguments = ["--bootstrap-server", lab.bootstrap_servers("standby"), "--command-config", str(login), "--alter"]
-    arguments += ["--entity-type", "clients", "--entity-name", client, *change]
-    command = java_command(lab, "quota", "128m", "kafka.admin.ConfigCommand", *arguments)
-    subprocess.run(command, check=True, capture_output=True, text=True)
+    change_or_list_configs(lab, "standby", "--alter", "--entity-type", "clients", "--entity-name", client, *change)

@@ -20,11 +20,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from lab.environment.jvm import java_command, properties_text, run_to_end
-from lab.environment.state import Lab, write_private
+from lab.environment.state import Lab
 from tests.faults.readiness.checked_site import CheckedSite, checked_site, found
 from tests.faults.readiness.one_check import SOURCE, TARGET
 from tests.faults.support.scene import beside, until
+from tests.support.lab_clients import change_or_list_configs
 
 NUMBERED, PARTITIONS, PAID = "numbered", 3, "paid"
 #: Bytes a second with which MirrorMaker 2 may write: some ten records.
@@ -163,21 +163,7 @@ def throttled(lab: Lab, bytes_a_second: int) -> Iterator[None]:
 
 
 def _change_quota(lab: Lab, *change: str) -> None:
-    login = lab.client_properties(TARGET, "admin")
-    jaas = (
-        "org.apache.kafka.common.security.scram.ScramLoginModule required"
-        f' username="{login["sasl.username"]}" password="{login["sasl.password"]}";'
-    )
-    path = lab.home / "arguments" / "quotas.properties"
-    settings = {
-        "security.protocol": login["security.protocol"],
-        "sasl.mechanism": login["sasl.mechanism"],
-        "sasl.jaas.config": jaas,
-    }
-    write_private(path, properties_text(settings))
-    arguments = ["--bootstrap-server", login["bootstrap.servers"], "--command-config", str(path)]
-    arguments += ["--alter", "--entity-type", "users", "--entity-name", "mm2", *change]
-    run_to_end("quotas", java_command(lab, "quotas", "128m", "kafka.admin.ConfigCommand", *arguments))
+    change_or_list_configs(lab, TARGET, "--alter", "--entity-type", "users", "--entity-name", "mm2", *change)
 
 
 def rows_of(document: dict[str, Any]) -> dict[Place, int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.readiness.observation import ClusterView, FlowView, Observation
+from kafka_dr.domain.readiness.owners import MARKER_ENTRY
 from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
 
 #: Parts of names of settings that hold secrets. A renewed secret voids no drill, and no digest of it is kept, because
@@ -66,7 +67,9 @@ def fingerprint_of(o: Observation, others: Mapping[str, str | None]) -> Fingerpr
         **others,
     }
     topics = {_topic_kind(o.source.topics[topic].configs) for topic in o.scope}
-    acls = {_acl_kind(entry) for view in (o.source, o.target) for entry in view.rules.entries}
+    # The watcher sets its marker again whenever somebody has deleted it.
+    entries = {entry for view in (o.source, o.target) for entry in view.rules.entries} - {MARKER_ENTRY}
+    acls = {_acl_kind(entry) for entry in entries}
     counts = {"topics": len(o.scope), "groups": len(o.groups), "partitions": len(o.last.source_ends)}
     brokers = {f"{view.alias}.brokers": len(view.brokers) for view in (o.source, o.target)}
     informational = {name: str(count) for name, count in {**counts, **brokers}.items()}

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.readiness.drills import drill_findings
 from kafka_dr.domain.readiness.fingerprint import Fingerprint, fingerprint_of
+from kafka_dr.domain.readiness.owners import MARKER_ENTRY
 from kafka_dr.domain.readiness.readiness import find_blockers
 from kafka_dr.domain.readiness.state import (
     Figure,
@@ -105,7 +106,7 @@ def test_more_topics_of_a_drilled_kind_void_nothing_and_a_new_kind_does() -> Non
     source = replace(source, topics={**more, "orders-2": compacted})
     found = after_drill(today=fingerprint_of(replace(observation, source=source, scope=scope), OTHERS))
     assert [finding.about for finding in found] == ["topics cleanup.policy=compact message.timestamp.type=CreateTime"]
-    rules = observation.source.rules.with_entries([acl("User:new", "alter", "orders")])
+    rules = observation.source.rules.with_entries([acl("User:new", "alter", "orders"), MARKER_ENTRY])
     found = after_drill(
         today=fingerprint_of(replace(observation, source=replace(observation.source, rules=rules)), OTHERS)
     )
