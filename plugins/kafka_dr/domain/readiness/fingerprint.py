@@ -20,6 +20,9 @@ from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
 #: a weak password could be guessed from it.
 _SECRET_NAMES = ("password", "secret", "jaas", "token", "credential", "key.pem", "keystore.key", "basic.auth")
 
+#: End of the item that each connector has.
+_CLASS = ".connector.class"
+
 
 @dataclass(frozen=True)
 class Fingerprint:
@@ -77,8 +80,19 @@ def fingerprint_of(o: Observation, others: Mapping[str, str | None]) -> Fingerpr
 
 
 def changes_since(then: Fingerprint, now: Fingerprint) -> Iterator[ReadinessFinding]:
-    """Yield a finding for each item by which a drill no longer counts; an item unknown at either time is one, too."""
-    for item in sorted({*then.voiding, *now.voiding}):
+    """Yield a finding for each item by which a drill no longer counts; an item unknown at either time is one, too.
+
+    All settings of a connector that is new or gone are one item, named as the connector.
+    """
+    connectors = {
+        item.removesuffix(_CLASS) for item in then.voiding.keys() ^ now.voiding.keys() if item.endswith(_CLASS)
+    }
+    for name in sorted(connectors):
+        states = "there, now absent" if f"{name}{_CLASS}" in then.voiding else "absent, now there"
+        text = f"connector {name}: at the last drill {states}"
+        yield ReadinessFinding("changed_since_drill", Gravity.UNVERIFIED, name, text)
+    others = {item for item in {*then.voiding, *now.voiding} if not item.startswith(tuple(f"{c}." for c in connectors))}
+    for item in sorted(others):
         before, after = (side.voiding.get(item, "absent") for side in (then, now))
         if after is None:
             yield ReadinessFinding("changed_since_drill", Gravity.UNKNOWN, item, f"{item} could not be read today")

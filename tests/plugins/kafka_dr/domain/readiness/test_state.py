@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.readiness.drills import drill_findings
-from kafka_dr.domain.readiness.fingerprint import Fingerprint, fingerprint_of
+from kafka_dr.domain.readiness.fingerprint import Fingerprint, changes_since, fingerprint_of
 from kafka_dr.domain.readiness.owners import MARKER_ENTRY
 from kafka_dr.domain.readiness.readiness import find_blockers
 from kafka_dr.domain.readiness.state import (
@@ -111,6 +111,21 @@ def test_more_topics_of_a_drilled_kind_void_nothing_and_a_new_kind_does() -> Non
         today=fingerprint_of(replace(observation, source=replace(observation.source, rules=rules)), OTHERS)
     )
     assert [finding.about for finding in found] == ["acls allow alter topic literal"]
+
+
+def test_a_connector_that_is_new_or_gone_is_one_item() -> None:
+    """Named as the connector, instead of one item for each of its settings; the settings of others are compared."""
+    flow = seen().flow
+    second = replace(flow.source_connectors[0], name="second", config={"connector.class": "Source", "tasks.max": "2"})
+    changed = replace(flow.source_connectors[0], config={**flow.source_connectors[0].config, "tasks.max": "77"})
+    more = fingerprint_of(replace(seen(), flow=replace(flow, source_connectors=(changed, second))), OTHERS)
+    item = f"{changed.name}.tasks.max"
+    found = {finding.about: finding.text for finding in after_drill(today=more)}
+    assert (
+        found.keys() == {"second", item} and found["second"] == "connector second: at the last drill absent, now there"
+    )
+    gone = {finding.about: finding.text for finding in changes_since(more, TODAY)}
+    assert gone.keys() == {"second", item} and gone["second"] == "connector second: at the last drill there, now absent"
 
 
 def test_secrets_in_settings_of_connectors_are_not_kept() -> None:
