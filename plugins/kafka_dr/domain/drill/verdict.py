@@ -33,6 +33,8 @@ from kafka_dr.domain.readiness.state import Gravity
 from kafka_dr.domain.runbook_pages import page_of_failure
 
 OBSERVE, CANARY, FULL = "observe", "canary", "full"
+#: Reason of a row of the evidence's `loss`: the target has deleted the copies, and the source still has the records.
+EXPIRED = "below the target's log start"
 
 
 class DrillVerdict(StrEnum):
@@ -143,8 +145,16 @@ def _of_integrity(one: DrillPass, kind: str) -> Iterator[Reason]:
     if unlisted:
         text = f"{one.name}: {count_of(unlisted, 'record')} are neither on {one.target} nor listed as lost"
         yield _failed("record_lost", one.name, text)
-    if not one.simulated_loss and (listed or _loses(one)):
-        lost = listed or len((one.evidence or {}).get("loss") or ())
+    gone, rows = _expired_and_lost(one)
+    if gone:
+        records, topics = sum(row["records"] for row in gone), first_few(sorted({row["topic"] for row in gone}))
+        text = (
+            f"{one.name}: {count_of(records, 'record')} of {topics}, which {one.source} still had, had been deleted on"
+            f" {one.target} before the move: groups that had not read them skip them"
+        )
+        yield _conditional("record_expired", one.name, text)
+    if not one.simulated_loss and (listed or rows):
+        lost = listed or len(rows)
         text = f"{one.name}: {count_of(lost, 'record' if listed else 'range')} lost, although no loss was simulated"
         yield _failed("record_lost", f"{one.name} listed", text)
     if counted.positions_ahead:
@@ -166,9 +176,15 @@ def _unlisted(counted: Integrity) -> int:
     return max(stated, missing, 0)
 
 
-def _loses(one: DrillPass) -> bool:
+def _expired_and_lost(one: DrillPass) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the rows of a pass's loss that the target's retention explains, and all other rows with a record."""
     rows = (one.evidence or {}).get("loss") or ()
-    return any(row["possible_to"] is None or row["possible_to"] > row["from_offset"] for row in rows)
+    expired = [row for row in rows if row.get("reason") == EXPIRED]
+    return expired, [
+        row
+        for row in rows
+        if row not in expired and (row["possible_to"] is None or row["possible_to"] > row["from_offset"])
+    ]
 
 
 def _of_reading(one: DrillPass, counted: Integrity) -> Iterator[Reason]:

@@ -54,6 +54,16 @@ def left_open(facts: DrillFacts) -> DrillFacts:
     return replace(facts, previous={"findings": [row]})
 
 
+#: A row of a move's loss, as translation writes it.
+DELETED = {
+    "topic": "orders",
+    "partition": 0,
+    "from_offset": 0,
+    "certain_to": 5,
+    "possible_to": 5,
+    "records": 5,
+    "reason": "below the target's log start",
+}
 FAILING: dict[str, Callable[[DrillFacts], DrillFacts]] = {
     "no pass": lambda f: replace(f, passes=()),
     "a pass without evidence": lambda f: with_pass(f, 1, evidence=None),
@@ -63,6 +73,9 @@ FAILING: dict[str, Callable[[DrillFacts], DrillFacts]] = {
     "a record lost without a list": lambda f: counting(f, 2, lost_unlisted=1),
     "a record that is in no place": lambda f: counting(f, 0, mirrored=4999),
     "a record lost although nothing was taken away": lambda f: counting(f, 0, lost_listed=1, mirrored=4999, read=4999),
+    "records that the target had deleted, and others": lambda f: telling(
+        f, 0, loss=[DELETED, DELETED | {"from_offset": 9, "possible_to": 10, "reason": "not on the target"}]
+    ),
     "lost ranges in the evidence of a planned pass": lambda f: telling(
         f, 0, loss=[{"from_offset": 1, "certain_to": None, "possible_to": None}]
     ),
@@ -95,6 +108,7 @@ CONDITIONS: dict[str, Callable[[DrillFacts], DrillFacts]] = {
     "positions not counted": lambda f: counting(f, 0, positions_ahead=None),
     "re-reads without a bound": lambda f: telling(f, 2, rereads={"bound": None, "mirror_maker": None}),
     "incomplete evidence": lambda f: telling(f, 0, problems=["boundary.parquet is gone"]),
+    "records that the target had deleted": lambda f: telling(f, 0, loss=[DELETED]),
     "a contested move": lambda f: telling(f, 0, contested="somebody resumes the old flow"),
 }
 
