@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -90,6 +90,8 @@ class CheckedSite:
         for dag_id in (always_on.RECORDER, always_on.WATCHER):
             always_on.start(lab, dag_id)
         self.server = CheckServer(lab)
+        #: End of the log of the first partition of each topic that was written to.
+        self.ends: dict[str, int] = {}
         #: Ids of all findings that documents have called mended.
         self.told_mended: set[str] = set()
 
@@ -123,9 +125,16 @@ class CheckedSite:
         """Write so many records, spread over the topic's partitions, and wait for their acknowledgement."""
         for number in range(count):
             self._producer.produce(
-                topic, f"{topic} {time.time_ns()} {number}", partition=number % PARTITIONS * (topic == BUSY)
+                topic,
+                f"{topic} {time.time_ns()} {number}",
+                partition=number % PARTITIONS * (topic == BUSY),
+                on_delivery=self._delivered,
             )
         assert self._producer.flush(_SECONDS) == 0
+
+    def _delivered(self, error: object, message: Message) -> None:
+        if error is None and message.partition() == 0:
+            self.ends[message.topic()] = message.offset() + 1
 
     def has_copies(self, *topics: str) -> bool:
         """Whether the target has these source topics."""
@@ -141,14 +150,12 @@ class CheckedSite:
 
     @contextmanager
     def under_load(self) -> Iterator[None]:
-        """Write to the busy topic inside this context, and move the group."""
+        """Write to the busy topic inside this context, and let the group follow."""
 
         def work(ended: threading.Event) -> None:
-            position = 1
             while not ended.wait(0.1):
                 self.write(BUSY, 20)
-                position += 1
-                self.commit(GROUP, BUSY, position)
+                self.commit(GROUP, BUSY, self.ends[BUSY])
 
         with beside(work):
             yield

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.actions.readiness.fingerprint import read_fingerprint
 from kafka_dr.actions.readiness.lag import measure_lag
-from kafka_dr.actions.readiness.observe import observed_at_rest
+from kafka_dr.actions.readiness.observe import caught_up_positions, observed_at_rest
 from kafka_dr.actions.readiness.outlook import last_run_of, outlook_of
 from kafka_dr.actions.readiness.signs import (
     certificate_ends,
@@ -33,6 +33,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.drills import drill_findings
 from kafka_dr.domain.readiness.lag import FlowLag, missing_copies
+from kafka_dr.domain.readiness.movements import moved_on
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.readiness import NOT_YET_THERE, find_blockers
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movements_of
@@ -41,7 +42,6 @@ from kafka_dr.domain.readiness.signs import (
     growth_findings,
     heartbeat_findings,
     lag_findings,
-    moved_on,
     quiet_findings,
     recorder_findings,
     topics_awaited,
@@ -265,11 +265,11 @@ class FlowCheck:
 
     def _judge_movements(self, observation: Observation, signs: Mapping[str, Future[Any]]) -> None:
         """Compare the sums of log ends and positions with those of the check before."""
-        positions = observation.positions.groupby("group")["position"].sum()
+        first, last = observation.first, observation.last
         read = {
-            "source_ends": _sums_by_topic(observation.last.source_ends),
-            "target_ends": _sums_by_topic(observation.last.target_ends),
-            "positions": {str(group): int(value) for group, value in positions.items()},
+            "source_ends": _sums_by_topic(last.source_ends),
+            "target_ends": _sums_by_topic(last.target_ends),
+            "positions": caught_up_positions(observation.positions, first, last),
         }
         before = {name: self._movements.get(name) for name in read}
         self._movements = {name: moved_on(before[name], sums, self._seconds_now) for name, sums in read.items()}

@@ -34,6 +34,8 @@ from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.procedure.run import Run
 
 _MOST_SAMPLES = 15
+#: A position is near the log's end if the log has grown from it to its end in so many seconds.
+_NEAR_SECONDS = 60.0
 
 
 def observe_pair(
@@ -204,6 +206,30 @@ def sample_ends(procedure: Run, partitions: list[TopicPartition], target: Cluste
         {tp: target_ends[remote[tp]] for tp in partitions if remote[tp] in target_ends},
         time.monotonic(),
     )
+
+
+def caught_up_positions(positions: pd.DataFrame, first: Sample, last: Sample) -> dict[str, int]:
+    """Return the positions at the log ends or near them, whose moves MirrorMaker 2 has to follow with checkpoints.
+
+    It translates positions that are further behind by older offset syncs, of which it keeps few: such a position may
+    move for long before its checkpoint does.
+
+    Args:
+        positions: positions on the source, one row each: group, topic, partition, position.
+        first, last: two samples of the log ends.
+
+    Returns:
+        Group and number of its positions that count -> sum of these positions.
+    """
+    ends = pd.DataFrame(
+        [(tp.topic, tp.partition, end, end - first.source_ends.get(tp, end)) for tp, end in last.source_ends.items()],
+        columns=["topic", "partition", "end", "grown"],
+    )
+    held = positions.merge(ends, on=["topic", "partition"])
+    near = held["grown"] * (_NEAR_SECONDS / max(last.at - first.at, 1.0))
+    caught_up = held[held["end"] - held["position"] <= near]
+    sums = caught_up.groupby("group")["position"].agg(["sum", "count"])
+    return {f"{group} {count}": int(total) for group, total, count in sums.itertuples()}
 
 
 #: How long Connect may take for a rebalance, and how often its state is read during that time; in seconds.

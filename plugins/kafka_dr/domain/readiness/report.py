@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka_dr.domain.readiness.drills import due_at
-from kafka_dr.domain.readiness.signs import Movement
+from kafka_dr.domain.readiness.movements import Movement
 from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding, State, state_of
 from kafka_dr.procedure.entries import DrillJudged
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from kafka_dr.domain.readiness.movements import Movement
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movements_of
-from kafka_dr.domain.readiness.signs import Movement
 from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
 
 from tests.plugins.kafka_dr.domain.readiness.test_state import DRILL, NOW

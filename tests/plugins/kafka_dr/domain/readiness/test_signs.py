@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.lag import FlowLag, PartitionLag
+from kafka_dr.domain.readiness.movements import Movement, moved_on
 from kafka_dr.domain.readiness.signs import (
-    Movement,
     certificate_findings,
     growth_findings,
     heartbeat_findings,
     lag_findings,
-    moved_on,
     quiet_findings,
     recorder_findings,
     watcher_findings,

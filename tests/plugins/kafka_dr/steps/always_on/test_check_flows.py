@@ -320,7 +320,7 @@ def test_checkpoints_that_stop_although_groups_move_are_found(site: Site, monkey
     newest[0] = began.timestamp() - 500
     for at in (next(clock) for _ in range(4)):
         now[0] = began + timedelta(seconds=at)
-        source.committed["app"] = {ORDERS: Position(at // 100)}
+        source.committed["app"] = {ORDERS: Position(10 + at)}
         for cluster in site.bench.clusters.values():
             cluster.log_ends[ORDERS] = 10 + at
         site.bench.workers["standby"].replicated = {ORDERS: 9 + at}
