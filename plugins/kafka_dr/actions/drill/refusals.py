@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from kafka_dr.actions.drill.untouched import production_workers
+from kafka_dr.actions.fencing.rules import source_rules, target_rules
 from kafka_dr.config.drill import DrillSettings
+from kafka_dr.config.drill_topology import drill_settings
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.drill.records import RECORD_BYTES
 from kafka_dr.domain.drill.separation import EXCLUSION, taken_up
+from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 from kafka_dr.domain.kafka_model.kafka_version import kafka_version
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import NotReady
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.procedure.drill_run import PrivateInstallation
+from kafka_dr.procedure.drill_run import GROUPS, PrivateInstallation
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import MARKER_CONNECTOR
 
 MARKER = "__switchback_environment."
+#: Type of resource -> the operations of a drill's clients, by any of which an entry denies them their work.
+_NEEDED = {"topic": ("read", "write", "describe", "all"), "group": ("read", "describe", "all")}
 #: Of Connect; before, every source connector mirrors heartbeats, whatever its settings say.
 _FIRST_VERSION = (4, 0)
 #: How often a drill's records are in one log, at most: its passes repeat none, but a failback may copy them back.
@@ -87,6 +92,39 @@ def _why_unfit(procedure: Run, connection: str, cluster: KafkaCluster) -> str:
         if is_beside and (shared := set(foreign) & set(other.connectors())):
             return f"{connection} and {name} are workers of one Connect cluster: both list {min(shared)}"
     return f"{connection} has connectors that no drill has made: {first_few(foreign, 5)}"
+
+
+def refuse_denied_clients(procedure: Run, private: PrivateInstallation) -> None:
+    """Refuse if an ACL entry denies the drill's clients what they do: a drill cannot remove entries of others.
+
+    On the target this may be a standing fence: a failover opens it for its own topics, and no drill may.
+    """
+    read = ((procedure.systems.source, source_rules), (procedure.systems.target, target_rules))
+    denied = [
+        f"on {cluster.alias}: {entry}"
+        for cluster, rules_of in read
+        for entry in _denials(rules_of(procedure), private, cluster.alias)
+    ]
+    if denied:
+        raise NotReady(
+            "ACL entries deny the drill's clients what they do",
+            first_few(denied, 5, "; "),
+            "Narrow these entries so that they cover no name that begins with switchback-drill or"
+            " __switchback-drill, or let them name no principal of `drill.principals`; nothing was changed.",
+        )
+
+
+def _denials(rules: AclRules, private: PrivateInstallation, alias: str) -> list[AclEntry]:
+    principals = set(drill_settings(private.production, private.source, private.target).principals)
+    names = {"topic": private.topics_on(alias), "group": list(map(private.names.group, GROUPS))}
+    return sorted(
+        entry
+        for entry in rules.entries
+        if entry.permission == "deny"
+        and entry.operation in _NEEDED.get(entry.resource_type, ())
+        and any(entry.concerns(principal) for principal in principals - rules.super_users)
+        and any(map(entry.covers, names[entry.resource_type]))
+    )
 
 
 def refuse_too_many_bytes(settings: DrillSettings) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from kafka_dr.actions.drill.kind import kind_of
 from kafka_dr.actions.drill.refusals import (
+    refuse_denied_clients,
     refuse_other_environment,
     refuse_shared_names,
     refuse_too_many_bytes,
@@ -43,7 +44,9 @@ class OpenDrill(OpenProcedure):
         settings = drill_settings(procedure.topology, procedure.request.source, procedure.request.target)
         refuse_too_many_bytes(settings)
         refuse_unfit_workers(procedure, settings)
-        refuse_shared_names(procedure, installation_of(procedure))
+        private = installation_of(procedure)
+        refuse_denied_clients(procedure, private)
+        refuse_shared_names(procedure, private)
 
 
 def _refuse_beside_other_drill(procedure: Run) -> None:

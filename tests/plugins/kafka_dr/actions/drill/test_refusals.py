@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 from kafka_dr.actions.drill.refusals import (
+    refuse_denied_clients,
     refuse_other_environment,
     refuse_shared_names,
     refuse_too_many_bytes,
     refuse_unfit_workers,
 )
 from kafka_dr.config.drill import DrillSettings
+from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable, NotReady
 from kafka_dr.procedure.drill_run import installation_of
 from kafka_dr.vocabulary import MARKER_CONNECTOR
@@ -245,3 +247,32 @@ def test_production_that_cannot_be_read_refuses(bench: Bench) -> None:
         bench.addresses |= {"connect_primary": url, "connect_standby": url}
         with pytest.raises(ConnectUnavailable, match="403"):
             check_names(bench)
+
+
+@pytest.mark.parametrize("alias", ["primary", "standby"])
+@pytest.mark.parametrize(
+    ("entry", "refused"),
+    [
+        (("topic", "*", "literal", "User:*", "*", "write", "deny"), True),
+        (("topic", "switchback-drill.", "prefixed", "User:switchback-drill", "*", "read", "deny"), True),
+        (("group", "__switchback", "prefixed", "User:*", "*", "all", "deny"), True),
+        (("topic", "*", "literal", "User:orders-app", "*", "write", "deny"), False),
+        (("topic", "orders", "prefixed", "User:*", "*", "write", "deny"), False),
+        (("topic", "*", "literal", "User:*", "*", "create", "deny"), False),
+        (("topic", "*", "literal", "User:*", "*", "write", "allow"), False),
+        (("cluster", "kafka-cluster", "literal", "User:*", "*", "describe", "deny"), False),
+    ],
+)
+def test_a_drill_whose_clients_are_denied_their_work_is_refused(
+    bench: Bench, alias: str, entry: tuple[str, ...], refused: bool
+) -> None:
+    """By an entry on any of its names, on either cluster; entries on others' names or principals refuse nothing."""
+    bench.clusters[alias].acls |= {AclEntry(*entry)}
+    procedure = bench.procedure()
+    private = installation_of(procedure)
+    if not refused:
+        refuse_denied_clients(procedure, private)
+        return
+    with pytest.raises(NotReady, match="deny the drill's clients what they do") as caught:
+        refuse_denied_clients(procedure, private)
+    assert caught.value.seen == f"on {alias}: {AclEntry(*entry)}"
