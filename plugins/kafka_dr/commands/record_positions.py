@@ -12,6 +12,7 @@ SWITCHBACK_RECORDER_KEY names.
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import os
@@ -51,6 +52,8 @@ _QUEUED_KBYTES = 16_384
 
 def main() -> int:
     """Run the command; return 0 after a signal or end of input, 1 if a recorder failed, 2 if none was started."""
+    # A crash in the Kafka client's own code leaves no other trace in the task's log.
+    faulthandler.enable()
     ended, failed = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+import traceback
 
 from lab.environment.processes import list_processes
 from lab.environment.progress import wait_until
@@ -44,12 +46,17 @@ def _name(dag_id: str) -> str:
 
 
 def main(dag_id: str) -> None:
-    """Run the DAG's only task until the process is ended."""
+    """Run the DAG's only task until the process is ended; after an error again, as Airflow does."""
     # Airflow is imported only here: those who start and stop the process need none of it.
     from tests.faults.support.step_server import load_dag
 
     (task,) = load_dag(dag_id).tasks
-    task.execute({})
+    while True:
+        try:
+            task.execute({})
+        except Exception:
+            traceback.print_exc()
+        time.sleep(task.retry_delay.total_seconds())
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ class ClusterConnection:
         self._complaints: set[str] = set()
         self._settings = {**client_config(config, alias), "error_cb": self._complain}
         self._group_client: AdminClient | None = None
+        self._reading_client: AdminClient | None = None
         self._config = config
         with kafka_border(alias, "creating a Kafka client"):
             self._admin = admin_client(self._settings, scope)
@@ -88,7 +89,7 @@ class ClusterConnection:
 
     def complaint(self) -> str:
         """Return the clients' last connection error, often the true reason of a timeout; empty without an error."""
-        for client in filter(None, (self._admin, self._group_client)):
+        for client in filter(None, (self._admin, self._group_client, self._reading_client)):
             client.poll(0)
         return self._last_error
 
@@ -100,9 +101,12 @@ class ClusterConnection:
     def _coordinators(self) -> AdminClient:
         """Return the client for requests to group coordinators; create the client if the last client was dropped."""
         if self._group_client is None:
-            with kafka_border(self.alias, "creating a Kafka client"):
-                self._group_client = admin_client(self._settings, self.scope)
+            self._group_client = self._new_client()
         return self._group_client
+
+    def _new_client(self) -> AdminClient:
+        with kafka_border(self.alias, "creating a Kafka client"):
+            return admin_client(self._settings, self.scope)
 
     def _forget_coordinators(self) -> None:
         """Drop the client for group coordinators after a failure; no request of the client may be under way.

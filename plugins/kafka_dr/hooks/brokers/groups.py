@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.client import growing_pauses, in_batches, outcome_of
@@ -85,20 +86,30 @@ class ClusterGroups(ClusterConnection):
     def _position_answers(
         self, groups: Iterable[str], require_stable: bool, timeout: float
     ) -> Iterator[tuple[str, Any]]:
-        """Yield each group with the coordinator's answer, in no order; at most 128 requests are in flight."""
+        """Yield each group with the coordinator's answer, in no order; at most 128 requests are in flight.
+
+        Each reading has a client of its own, which knows no coordinator yet: librdkafka crashes the whole process when
+        a broker answers this request with NOT_COORDINATOR, as one does from which the group has moved (issue 5040).
+        """
+        client: AdminClient
+
+        def renew() -> None:
+            nonlocal client
+            client = self._reading_client = self._new_client()
 
         def send(names: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
             def ask(group: str) -> Future[Any]:
                 request = [ConsumerGroupTopicPartitions(group)]
-                futures = self._coordinators().list_consumer_group_offsets(
+                futures = client.list_consumer_group_offsets(
                     request, require_stable=require_stable, request_timeout=min(timeout, COORDINATOR_SECONDS)
                 )
                 return futures[group]
 
             yield from send_pipelined(names, ask, window)
 
-        window = RequestWindow(128, self._forget_coordinators)
-        return self._settled("reading positions", dict.fromkeys(groups), send, timeout, window)
+        renew()
+        window = RequestWindow(128, renew)
+        return self._settled("reading positions", dict.fromkeys(groups), send, timeout, window, of_groups=False)
 
     def commit(
         self, group: str, positions: Mapping[TopicPartition, int | Position], timeout: float = 60.0
