@@ -30,7 +30,7 @@ POINTS = {
 HALF_DONE = "a half-done clean-up"
 PRECEDENCE = "A procedure takes precedence over this drill"
 #: The clients of a drill that is given up write for as long.
-_LIVES_SECONDS, _UNTIL_CLEANED = 30.0, 120.0
+_LIVES_SECONDS, _UNTIL_CLEANED = 75.0, 180.0
 
 
 class GivenUpError(Exception):
