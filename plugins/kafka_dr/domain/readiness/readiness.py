@@ -82,6 +82,17 @@ def _state_of(connector: ConnectorView) -> str:
     return "; ".join([f"{connector.state}, {tasks}", *connector.traces[:2]])
 
 
+def clusters_differ(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker if both connections lead to one cluster."""
+    if o.source.cluster_id == o.target.cluster_id:
+        yield Blocker(
+            "clusters_differ",
+            f"The connections of {o.source.alias} and {o.target.alias} lead to one cluster",
+            f"both have the cluster id {o.target.cluster_id}",
+            "Correct bootstrap.servers in the Airflow connection that leads to the wrong cluster.",
+        )
+
+
 def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
     """Yield a blocker unless the flow's Connect workers use the target as their own cluster.
 
@@ -324,6 +335,7 @@ def nobody_puts_back(o: Observation) -> Iterator[Blocker]:
 CHECKS: tuple[Check, ...] = (
     something_to_move,
     connectors_run,
+    clusters_differ,
     worker_writes_to_target,
     versions_suffice,
     naming_agrees,

@@ -210,6 +210,7 @@ CLOSED = {
         seen(flow=replace(flow(), checkpoint_connector=None, missing=("c",))),
         "connectors_run",
     ),
+    "one cluster twice": (replace(seen(), source=replace(seen().target, alias="primary")), "clusters_differ"),
     "worker elsewhere": (seen(flow=flow(cluster="id-other")), "worker_writes_to_target"),
     "old Connect of the reverse flow": (
         seen(reverse=replace(with_connector(flow(*BACK), "STOPPED"), worker=WorkerView("3.5.2", "id-primary", False))),
