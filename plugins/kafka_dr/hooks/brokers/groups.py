@@ -91,6 +91,8 @@ class ClusterGroups(ClusterConnection):
         Each reading has a client of its own, which knows no coordinator yet: librdkafka crashes the whole process when
         a broker answers this request with NOT_COORDINATOR, as one does from which the group has moved (issue 5040).
         """
+        if not (wanted := dict.fromkeys(groups)):
+            return iter(())
         client: AdminClient
 
         def renew() -> None:
@@ -109,7 +111,7 @@ class ClusterGroups(ClusterConnection):
 
         renew()
         window = RequestWindow(128, renew)
-        return self._settled("reading positions", dict.fromkeys(groups), send, timeout, window, of_groups=False)
+        return self._settled("reading positions", wanted, send, timeout, window, of_groups=False)
 
     def commit(
         self, group: str, positions: Mapping[TopicPartition, int | Position], timeout: float = 60.0
