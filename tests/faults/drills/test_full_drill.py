@@ -67,6 +67,6 @@ def test_a_drill_follows_the_moves_that_people_make(fresh_lab: Callable[..., Pat
         ("run_planned_failover", "planned_failover", "completed"),
         ("run_failback", "failback", "completed"),
     ]
-    early = [one["text"] for one in section["deviations"] if "before the notice time was over" in one["text"]]
+    early = [one["what"] for one in section["deviations"] if "before the notice time was over" in one["what"]]
     assert len(early) == 2, section["deviations"]
     assert section["kind"] == "full" and section["verdict"] == "conditional", section["reasons"]
