@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import requests
@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from lab.checker.findings import Finding
 from lab.checker.untouched.site_state import REQUEST_SECONDS, ConnectReader, task_states
+from lab.threads import run_beside
 
 SECONDS = 1.0
 #: In the name of everything that a drill makes.
@@ -60,17 +61,9 @@ class Sampler:
         self.samples: list[SiteLook] = []
         self.failed: list[str] = []
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self) -> AbstractContextManager[None]:
         """Look while the block runs."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(ended,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        return run_beside(self._watch)
 
     def _watch(self, ended: threading.Event) -> None:
         while not ended.is_set():

@@ -18,8 +18,8 @@ from lab.environment import airflow_settings, topology_file
 from lab.environment.bring_up import up
 from lab.environment.state import Lab
 from lab.environment.take_down import down
+from lab.threads import run_beside
 from tests.faults.support.attacked_run import TOPIC, AttackedLab, AttackedRun, User, awaited, seed
-from tests.faults.support.scene import beside
 from tests.support.notices.servers import MailServer, Webhook, mail_server, webhook_server
 
 WATCHER = "watch_old_source"
@@ -99,7 +99,7 @@ def stubborn_member(lab: Lab) -> Iterator[None]:
             consumer.poll(0.5)
         consumer.close()
 
-    with beside(consume):
+    with run_beside(consume):
         yield
 
 

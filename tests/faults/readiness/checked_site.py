@@ -38,9 +38,10 @@ from lab.environment.connect import call_worker, connector_name
 from lab.environment.processes import list_processes
 from lab.environment.state import Lab, write_private
 from lab.environment.take_down import down
+from lab.threads import run_beside
 from tests.faults.readiness.one_check import SOURCE, TARGET, CheckServer
 from tests.faults.support import always_on
-from tests.faults.support.scene import beside, until
+from tests.faults.support.scene import until
 from tests.faults.support.stepping import more_connections_path
 from tests.support.rehearsals import SEED
 
@@ -157,7 +158,7 @@ class CheckedSite:
                 self.write(BUSY, 20)
                 self.commit(GROUP, BUSY, self.ends[BUSY])
 
-        with beside(work):
+        with run_beside(work):
             yield
 
     # -- checks ---------------------------------------------------------------------------------------------------

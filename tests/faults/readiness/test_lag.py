@@ -21,9 +21,10 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from lab.environment.state import Lab
+from lab.threads import run_beside
 from tests.faults.readiness.checked_site import CheckedSite, checked_site, found
 from tests.faults.readiness.one_check import SOURCE, TARGET
-from tests.faults.support.scene import beside, until
+from tests.faults.support.scene import until
 from tests.support.lab_clients import change_or_list_configs
 
 NUMBERED, PARTITIONS, PAID = "numbered", 3, "paid"
@@ -93,7 +94,7 @@ class NumberedSite:
             while not ended.wait(0.1):
                 self.write(rate // 10)
 
-        with beside(work):
+        with run_beside(work):
             yield
 
     def on(self, alias: str) -> dict[Place, dict[bytes, Written]]:

@@ -90,19 +90,6 @@ def until(
     return found
 
 
-@contextmanager
-def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run `work` on a thread while the block lasts; `work` returns when the event that it gets is set."""
-    ended = threading.Event()
-    thread = threading.Thread(target=work, args=(ended,))
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
 class Diary:
     """Reads the demo clients' event logs, each time from where the last reading ended."""
 
