@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,9 +36,8 @@ from lab.environment.acls import create_bindings
 from lab.environment.production.site import process_names
 from lab.environment.progress import wait_until
 from lab.environment.state import ALIASES, DRILL_CLIENT, Lab
-from lab.rehearsal.run import run_dag
 from lab.workload.load import ROW, Load
-from tests.faults.drills.whole_drill import PARAMS, WholeDrills
+from tests.faults.drills.whole_drill import WholeDrills
 from tests.faults.support.stepping import stepping
 from tests.support.lab_clients import change_or_list_configs
 
@@ -54,7 +52,6 @@ AROUND_SECONDS = 45.0
 READY_SECONDS = 300.0
 #: Longer than MirrorMaker 2 takes to notice a topic or a group.
 QUIET_SECONDS = 20.0
-DRILL_SECONDS = 3_000.0
 Answer = TypeVar("Answer")
 
 
@@ -97,7 +94,6 @@ class DrillBesideProduction:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Run production's clients while the block runs."""
-        self._await_markers()
         for alias in ALIASES:
             self._make_user(alias)
         with ExitStack() as ending:
@@ -118,15 +114,6 @@ class DrillBesideProduction:
             for load in self.loads.values():
                 load.stop()
             self._await_ends()
-
-    def _await_markers(self) -> None:
-        """Wait for what the watcher makes when it begins, as it would have long before a drill."""
-        if not self.lab.load().airflow:
-            return
-        for reader in (SiteReader(alias, self.status) for alias in ALIASES):
-            wait_until(
-                lambda reader=reader: _has_marker(reader.read()), "the watcher's markers", READY_SECONDS, pause=2
-            )
 
     def _await_quiet_workers(self) -> None:
         """Wait until MirrorMaker 2 has taken up the new topics and groups, for which it restarts tasks."""
@@ -185,12 +172,7 @@ class DrillBesideProduction:
     # -- the drill --------------------------------------------------------------------------------------------------
 
     def run_drill(self) -> dict[str, Any]:
-        """Run a canary drill in the lab's Airflow, or step by step without Airflow; return its evidence."""
-        if self.lab.load().airflow:
-            run_dag(self.lab, "failover_drill", PARAMS, approve_as="approver", timeout=DRILL_SECONDS)
-            (path,) = self.lab.evidence.glob("failover_drill-*/evidence.json")
-            evidence: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return evidence
+        """Run a canary drill step by step; return its evidence."""
         with stepping(self.lab, self._folder / "steps") as driver:
             drills = WholeDrills(self.lab, driver)
             return drills.whole(drills.new()[0])
@@ -278,14 +260,6 @@ class DrillBesideProduction:
         self.verdict.add(id_findings(acknowledged, source, target), records=acknowledged.size)
         if refused or failed:
             self.verdict.add([Finding("untouched", f"producers of production had {refused} refusals, {failed} errors")])
-
-
-def _has_marker(state: State) -> bool:
-    return all(
-        any("switchback" in name and "marker" in name for name in names)
-        for kind, names in state.items()
-        if kind.startswith(("ACL entries", "connectors"))
-    )
 
 
 def entry_on(
