@@ -92,9 +92,11 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
 
 
 def _workers(lab: Lab) -> dict[str, str]:
-    """Return the URLs of the lab's Connect workers, by connection id; of several in a group the first one's."""
+    """Return the URLs of the lab's Connect workers, by connection id; those of one group separated by commas."""
     record = lab.load()
-    flows = {f"connect_{alias}": lab.connect_url(alias) for alias in ALIASES if not record.runs_dedicated(alias)}
+    flows = {
+        f"connect_{alias}": ",".join(lab.connect_urls(alias)) for alias in ALIASES if not record.runs_dedicated(alias)
+    }
     drills = {f"connect_drill_{alias}": lab.drill_connect_url(alias) for alias in ALIASES if record.has_drill_workers}
     return flows | drills
 

@@ -256,7 +256,7 @@ def _tool_access(procedure: Run, end: str, alias: str) -> ToolAccess:
 
 
 def _address_and_login(procedure: Run, connection: str) -> tuple[str, bool]:
-    """Return the URL of an Airflow connection, and whether the connection has a user name.
+    """Return a connection's URL (of several Connect workers the first), and whether it has a user name.
 
     If the connection cannot be read, the URL is `http://` and the connection's id.
     """
@@ -264,7 +264,7 @@ def _address_and_login(procedure: Run, connection: str) -> tuple[str, bool]:
         url, user, _ = procedure.systems.connections.login(connection)
     except Exception:  # noqa: BLE001 (a plan without an address is better than none)
         return f"http://{connection}", False
-    return url, bool(user)
+    return url.partition(",")[0], bool(user)
 
 
 def _connector_commands(procedure: Run, flow: Flow, given_up: bool) -> ManualFlow | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import OutsideDrill
+from kafka_dr.errors import BadInput, OutsideDrill
 from kafka_dr.hooks.connect.canary_connector import CanaryConnector
 from kafka_dr.hooks.connect.marker_connector import MarkerConnector
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
@@ -138,3 +139,33 @@ def test_no_sequence_of_requests_reaches_the_worker(connect: Any, calls: list[tu
             else:
                 endpoint.ask(method, path, 1, body=body)
     assert connect.requests == []
+
+
+def test_a_worker_that_cannot_be_reached_is_passed_over(connect: Any) -> None:
+    """A read or a write goes to the next worker at once, and later requests stay there."""
+    endpoint = ConnectEndpoint(f"http://127.0.0.1:9,{connect.url}")
+    assert endpoint.attempt("PUT", "/connectors/a/stop", timeout=5).ok
+    assert endpoint.attempt("GET", "/connectors", timeout=5).body == ["prod"]
+    assert [request.path for request in connect.requests] == ["/connectors/a/stop", "/connectors"]
+
+
+def test_a_worker_that_may_have_got_a_write_is_not_passed_over(connect: Any) -> None:
+    """The caller reads the state before it asks again; only then does the next worker get a request."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = ConnectEndpoint(f"http://127.0.0.1:{silent.getsockname()[1]},{connect.url}")
+        answer = endpoint.attempt("PUT", "/connectors/a/stop", timeout=0.2)
+        assert answer.timed_out and connect.requests == []
+        assert endpoint.attempt("GET", "/connectors", timeout=5).ok
+
+
+def test_when_no_worker_can_be_reached_the_answer_says_so() -> None:
+    """After one attempt at each."""
+    answer = ConnectEndpoint("http://127.0.0.1:9,http://127.0.0.1:10").attempt("GET", "/connectors", timeout=5)
+    assert not answer.status and "127.0.0.1:10" in answer.text
+
+
+@pytest.mark.parametrize("urls", ["http://good:1,ftp://bad", "http://good:1,", "http://good:1,http://me:pw@bad:2"])
+def test_every_address_is_checked(urls: str) -> None:
+    """Also those of the workers that are asked later."""
+    with pytest.raises(BadInput, match="address of Connect cannot be used"):
+        ConnectEndpoint(urls)
