@@ -108,7 +108,16 @@ class ReadBackFailed(SwitchbackError):
 
 
 class SystemUnavailable(SwitchbackError):
-    """An outside system did not answer, or answered with an error."""
+    """An outside system did not answer, or answered with an error.
+
+    Attributes:
+        may_pass: True if the same request may succeed later without any correction, as after a restart of the system;
+            a step then repeats its work. False if unknown.
+    """
+
+    def __init__(self, reason: str, seen: str = "", next_step: str = "", may_pass: bool = False) -> None:
+        super().__init__(reason, seen, next_step)
+        self.may_pass = may_pass
 
 
 class KafkaUnavailable(SystemUnavailable):

@@ -77,6 +77,7 @@ class Cluster:
         self.settings: dict[str, dict[str, str]] = {}
         self.deleted: list[str] = []
         self.replicas: dict[str, int] = {}
+        self.placed: dict[str, dict[int, tuple[int, ...]]] = {}
         self.keys: dict[TopicPartition, bytes] = {}
         self.records: dict[TopicPartition, dict[int, str]] = {}
         self.markers: dict[TopicPartition, int] = {}
@@ -132,6 +133,7 @@ class Cluster:
         self.answer()
         wanted = self.partitions if names is None else [n for n in names if n in self.partitions]
         copies = {n: {p: (1,) * self.replicas.get(n, 1) for p in self.partitions[n]} for n in wanted}
+        copies = {n: held | self.placed.get(n, {}) for n, held in copies.items()}
         return {
             n: SimpleNamespace(
                 partitions=self.partitions[n], topic_id=self.topic_ids.get(n, f"id-{n}"), replicas=copies[n]
@@ -155,9 +157,22 @@ class Cluster:
             self.settings |= {name: dict(configs)} if configs else {}
             self.topic_ids |= {name: f"id-{name}-{self.deleted.count(name)}"} if name in self.deleted else {}
 
-    def create_partitions(self, topic: str, total: int) -> None:
-        """Raise a topic's partitions."""
-        self.partitions[topic] |= dict.fromkeys(range(len(self.partitions[topic]), total), 1)
+    def create_partitions(self, topic: str, total: int, assignment: list[list[int]] | None = None) -> None:
+        """Raise a topic's partitions, on the brokers of the assignment."""
+        added = range(len(self.partitions[topic]), total)
+        placed = dict(zip(added, map(tuple, assignment or [[1]] * len(added)), strict=True))
+        self.partitions[topic] |= {partition: brokers[0] for partition, brokers in placed.items()}
+        self.placed[topic] = self.placed.get(topic, {}) | placed
+
+    def set_config(self, topic: str, name: str, value: str) -> None:
+        """Set one setting of a topic."""
+        self.settings[topic] = self.settings.get(topic, {}) | {name: value}
+
+    def elect_preferred_leaders(self, topic: str, partitions: Iterable[int]) -> None:
+        """Let the first replica of each partition lead it, if the broker lives."""
+        for partition in partitions:
+            broker = self.topics([topic])[topic].replicas[partition][0]
+            self.partitions[topic][partition] = broker if broker in self.broker_ids else None
 
     def delete_topics(
         self, names: Iterable[str], timeout: float = 30.0, ids: Mapping[str, str] | None = None

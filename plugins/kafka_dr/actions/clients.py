@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kafka_dr.actions.fencing.old_flow import flow_denials
@@ -13,8 +14,8 @@ from kafka_dr.domain.fencing.fence import FenceScope, opening_entries, refused_t
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import HookUnavailable, ReadBackFailed, Refusal
-from kafka_dr.hooks.brokers.record_writer import WriteAccepted
+from kafka_dr.errors import HookUnavailable, KafkaUnavailable, ReadBackFailed, Refusal
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.hooks.site.drain import ApplicationDrain, DrainState
 from kafka_dr.procedure.authority import acting_under
 from kafka_dr.procedure.entries import DrainHookAnswer
@@ -158,7 +159,8 @@ def write_canary(procedure: Run) -> dict[str, Any]:
     """Write one record to the canary topic on the target and read the record back; return its topic and offset.
 
     Raises:
-        ReadBackFailed: the target did not accept the record, or the record was not read back.
+        KafkaUnavailable: the target neither accepted the record nor refused it for good, as when a leader moves.
+        ReadBackFailed: the target refused the record, or the record was not read back.
     """
     topic = procedure.systems.own_names.canary
     procedure.systems.target.create_topic(topic, partitions=1, configs={"retention.ms": "604800000"})
@@ -166,7 +168,8 @@ def write_canary(procedure: Run) -> dict[str, Any]:
         topic, 0, procedure.now().encode(), key=procedure.id.encode()
     )
     if not isinstance(answer, WriteAccepted):
-        raise ReadBackFailed(
+        refused = isinstance(answer, WriteRefused) and not answer.may_pass
+        raise (ReadBackFailed if refused else partial(KafkaUnavailable, may_pass=True))(
             "The target did not accept the canary record",
             str(answer),
             f"The DENY entries are removed: clients may write on {procedure.request.target}. Correct what this answer"

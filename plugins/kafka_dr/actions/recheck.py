@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_dr.actions.fencing.acl_fence import probe_answers, refused_by_rights
+from kafka_dr.actions.fencing.acl_fence import probe_answers, sorted_answers
 from kafka_dr.actions.fencing.hook_fence import refuse_lifted_hook
 from kafka_dr.actions.fencing.rules import rules_with, wait_for_every_broker
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
@@ -27,7 +27,15 @@ from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.observation import GroupView
-from kafka_dr.errors import ConnectUnavailable, Contradiction, DeadlinePassed, FenceNotProven, HookUnavailable, Refusal
+from kafka_dr.errors import (
+    ConnectUnavailable,
+    Contradiction,
+    DeadlinePassed,
+    FenceNotProven,
+    HookUnavailable,
+    KafkaUnavailable,
+    Refusal,
+)
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.site.stop import StopHook
@@ -66,7 +74,8 @@ def source_still_fenced(procedure: Run) -> None:
 
     Raises:
         FenceNotProven: a client has a right that the fence denies (the error names the client's principal), or a
-            broker did not refuse the probe's write with an authorization error.
+            broker accepted the probe's write.
+        KafkaUnavailable: a broker neither accepted nor refused the probe's write.
     """
     refuse_lifted_hook(procedure)
     by_acl = procedure.systems.source_acls.authorizer() is Authorizer.BY_ACL
@@ -77,17 +86,21 @@ def source_still_fenced(procedure: Run) -> None:
             "The procedure returns to the source by itself. Find out which user or program removed DENY entries from"
             f" {procedure.request.source}, or gave these principals new rights; then start a new run.",
         )
-    let_in = {
-        broker: answer for broker, answer in (probe_answers(procedure) or {}).items() if not refused_by_rights(answer)
-    }
+    let_in, unclear = sorted_answers(probe_answers(procedure) or {})
     if let_in:
         raise FenceNotProven(
             "The source may accept writes again",
-            f"brokers of {procedure.request.source} did not refuse the probe's write with an authorization error:"
-            f" {let_in}",
-            "The procedure returns to the source by itself. If a broker accepted the write, find out which user or"
-            f" program removed the DENY entry of the topic __switchback_probe from {procedure.request.source}; if a"
-            " broker gave another error, correct that error. Then start a new run.",
+            f"brokers of {procedure.request.source} accepted the probe's write: {let_in}",
+            "The procedure returns to the source by itself. Find out which user or program removed the DENY entry of"
+            f" the topic {procedure.systems.own_names.probe} from {procedure.request.source}. Then start a new run.",
+        )
+    if unclear:
+        raise KafkaUnavailable(
+            "The probe's write got no clear answer, so that the fence on the source is not proven",
+            f"answers of brokers of {procedure.request.source}: {unclear}",
+            "Start or correct the brokers that the answers name. The step tries again by itself; if all tries fail, the"
+            " procedure returns to the source by itself.",
+            may_pass=True,
         )
 
 

@@ -21,6 +21,8 @@ class Deadlines(Model):
         approval_wait_seconds: how long a gate waits for a person's answer.
         verify_seconds: for clients to appear on the target.
         return_seconds: for a rollback, including the time in which systems do not answer.
+        outage_seconds: for a system that does not answer to a step, or answers with an error that may pass; then the
+            try of the step fails.
         connect_request_seconds: for the answer of a Connect worker to one read, which is then repeated.
         confirm_seconds: how long the source must be observed to be lost before an unplanned failover continues.
         slow_seconds: a source that answers later than this is slow. Each request to the source waits for an answer at
@@ -41,6 +43,7 @@ class Deadlines(Model):
     approval_wait_seconds: Seconds = 14400.0
     verify_seconds: Seconds = 120.0
     return_seconds: Seconds = 1800.0
+    outage_seconds: Seconds = 90.0
     connect_request_seconds: Seconds = 10.0
     confirm_seconds: Seconds = 15.0
     slow_seconds: Seconds = 3.0

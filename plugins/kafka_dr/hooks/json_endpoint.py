@@ -90,6 +90,11 @@ class HttpAnswer:
         return 200 <= self.status < 300
 
     @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed later, as after a restart of the system or a rebalance of Connect."""
+        return self.status in (NO_ANSWER, 409, 429) or self.status >= 500
+
+    @property
     def seen(self) -> str:
         """Return status and text of the answer, or the reason without an answer, for an error message."""
         return f"HTTP {self.status} {self.text}".strip() if self.status else self.text
@@ -212,15 +217,16 @@ class JsonEndpoint:
         """
         if answer.ok:
             return answer.body
-        raise self.failure(f"the request {what} to {self.system} failed", answer.seen)
+        raise self.failure(f"the request {what} to {self.system} failed", answer.seen, may_pass=answer.may_pass)
 
-    def failure(self, reason: str, seen: object, next_step: str = "") -> SystemUnavailable:
+    def failure(self, reason: str, seen: object, next_step: str = "", may_pass: bool = False) -> SystemUnavailable:
         """Return an error for the caller to raise, of the class that the constructor was given.
 
         Args:
             reason: what failed.
             seen: what was observed; credentials in it are hidden.
             next_step: what to do; if empty, advice to check the address, the network and the login.
+            may_pass: whether the same request may succeed later.
         """
         default = (
             f"request {self.base_url} from the machine where the task ran. Without an answer, start {self.system} or"
@@ -228,7 +234,7 @@ class JsonEndpoint:
             " of a certificate, correct `verify`, `cert` and `key` in that connection's extra; after another error,"
             f" correct the cause that the log of {self.system} names"
         )
-        return self._failure(reason, self.shown(seen), next_step or default)
+        return self._failure(reason, self.shown(seen), next_step or default, may_pass)
 
     def _answer(self, response: requests.Response, ends_at: float) -> HttpAnswer:
         """Read a response within limits of time and size; return an answer with status 0 if it is not usable.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from kafka_dr.config.params import Request
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.errors import BadInput, Contradiction, DeadlinePassed, Refusal, SwitchbackError
+from kafka_dr.errors import BadInput, Contradiction, DeadlinePassed, Refusal, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.artifacts import Artifacts
@@ -17,8 +17,10 @@ from kafka_dr.procedure.entries import (
     Fact,
     MovePlanned,
     Planned,
+    PlannedTopic,
     ProcedureAborted,
     ProcedureOpened,
+    ProducersFenced,
     SourceConfirmedLost,
     StepFailed,
     StepNotDone,
@@ -37,7 +39,7 @@ P = TypeVar("P", bound=Planned)
 
 #: How long a step polls before it gives its Airflow worker slot back; Airflow wakes the step later.
 PATIENCE_SECONDS = 10.0
-_LOOK_AGAIN_SECONDS = 0.2
+_LOOK_AGAIN_SECONDS, _ACT_AGAIN_SECONDS = 0.2, 1.0
 
 
 class NotYet(Exception):
@@ -45,7 +47,15 @@ class NotYet(Exception):
 
 
 class WaitLonger(Exception):
-    """A step has polled for PATIENCE_SECONDS: it frees its worker slot and polls on when Airflow wakes the step."""
+    """A step has polled for PATIENCE_SECONDS: it frees its worker slot and polls on when Airflow wakes the step.
+
+    Attributes:
+        outlasted: for how many seconds the step has outlasted errors of systems; None if it waits for something else.
+    """
+
+    def __init__(self, text: str, outlasted: float | None = None) -> None:
+        super().__init__(text)
+        self.outlasted = outlasted
 
 
 class Progress:
@@ -61,6 +71,8 @@ class Progress:
     def __init__(self, journal: Journal, procedure_id: str, request: Request, artifacts: Artifacts) -> None:
         self._journal, self._id, self._request, self._artifacts = journal, procedure_id, request, artifacts
         self._move: tuple[str, MovePlanned] | None = None
+        #: For how many seconds the step has outlasted errors of systems, before Airflow woke it.
+        self.outlasted = 0.0
 
     @property
     def opened(self) -> ProcedureOpened | None:
@@ -200,6 +212,8 @@ class Progress:
     def wait(self, step: str, what: str, look: Callable[[], T], seconds: float) -> T:
         """Call `look` again and again until `look` no longer raises NotYet; return the result of `look`.
 
+        An error of a system that may pass is waited for as NotYet is.
+
         Args:
             step: the step that waits.
             what: what is waited for, as the beginning of an error message.
@@ -208,7 +222,7 @@ class Progress:
                 ends at `fence_deadline`, except in fence_producers and return_to_source.
 
         Raises:
-            DeadlinePassed: the longest wait is over; the error has the text of the last NotYet.
+            DeadlinePassed: the longest wait is over; the error has the text of the last NotYet, or of the error.
             WaitLonger: PATIENCE_SECONDS are over; the step frees its worker slot and is woken later.
             Refusal: the procedure was aborted, or its rollback has begun.
         """
@@ -223,7 +237,9 @@ class Progress:
                 self.refuse_if_going_back()
             try:
                 return look()
-            except NotYet as state:
+            except (NotYet, SystemUnavailable) as state:
+                if isinstance(state, SystemUnavailable) and not state.may_pass:
+                    raise
                 if self.now() >= deadline:
                     cut_short = ", because max_fence_seconds are over" if deadline < began + seconds else ""
                     raise DeadlinePassed(
@@ -234,6 +250,27 @@ class Progress:
                 if time.monotonic() >= patience:
                     raise WaitLonger(f"{what}: {state}") from None
             time.sleep(_LOOK_AGAIN_SECONDS)
+
+    def outlast(self, act: Callable[[], T]) -> T:
+        """Call `act`, again after an error of a system that may pass; return the result of `act`.
+
+        Raises:
+            SystemUnavailable: the error will not pass, or systems have not answered for `outage_seconds`.
+            WaitLonger: PATIENCE_SECONDS are over; the step frees its worker slot and is woken later.
+        """
+        began, first_error = time.monotonic(), None
+        while True:
+            try:
+                return act()
+            except SystemUnavailable as error:
+                now = time.monotonic()
+                first_error = first_error or now
+                outlasted = self.outlasted + now - first_error
+                if not error.may_pass or outlasted >= self._request.deadlines.outage_seconds:
+                    raise
+                if now >= began + PATIENCE_SECONDS:
+                    raise WaitLonger(str(error), outlasted) from None
+            time.sleep(_ACT_AGAIN_SECONDS)
 
     @property
     def without_source(self) -> bool:
@@ -274,6 +311,15 @@ class Progress:
                 )
             self._move = entry.hash, planned
         return self._move[1]
+
+    def moved_topics(self) -> list[PlannedTopic]:
+        """Return the topics that move: the plan's, and those that fence_producers saw created since the forecast."""
+        fenced = self.done(ProducersFenced)
+        return [*self.move().planned.topics, *((fenced and fenced.topics_since_forecast) or ())]
+
+    def moved_topic_ids(self) -> dict[str, str]:
+        """Return topic -> its id on the source, of the topics that move and whose id is known."""
+        return {moved.topic: moved.topic_id for moved in self.moved_topics() if moved.topic_id}
 
     def with_plan(self, planned: P) -> P:
         """Return an outcome with its plan, which is read from the plan's file if the journal has the receipt alone.

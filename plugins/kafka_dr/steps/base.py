@@ -5,7 +5,8 @@ Invariants
    a new epoch, so that an older process, such as an orphaned or frozen one, can no longer act or write. A process that
    Airflow wakes after a wait keeps the newest epoch.
 2. Predecessors are looked up in the journal: a task marked successful manually has no outcome in the journal.
-3. A refusal ends the step at once; Airflow retries a step after an outside system did not answer.
+3. A refusal ends the step at once. A step outlasts errors of outside systems that may pass, for `outage_seconds`; after
+   other errors of outside systems Airflow retries the step.
 4. Between fence and open_target no step outlasts `max_fence_seconds`: a hanging step is interrupted; if it cannot be
    interrupted, its process is ended.
 5. A step with an outcome is skipped, unless its proof may have expired, or a predecessor has a newer outcome.
@@ -22,6 +23,7 @@ from typing import Any
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import DeadlinePassed, Superseded, SwitchbackError, SystemUnavailable
@@ -35,6 +37,8 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
 _WAKE_AFTER = timedelta(seconds=5)
+#: How long a step waits for the journal before it begins, and between two attempts, in seconds.
+_JOURNAL_SECONDS, _JOURNAL_PAUSE = 60.0, 1.0
 
 
 class JournaledStep:
@@ -47,13 +51,15 @@ class JournaledStep:
     @contextmanager
     def recorded(self, context: Any) -> Iterator[Run]:
         """Yield the procedure; write an error of the block to the journal, and raise an Airflow exception for it."""
+        # A journal whose database restarts or fails over is back after some seconds.
+        attempts = Retrying(
+            stop=stop_after_delay(_JOURNAL_SECONDS),
+            wait=wait_fixed(_JOURNAL_PAUSE),
+            retry=retry_if_exception(lambda error: isinstance(error, SystemUnavailable) and error.may_pass),
+            reraise=True,
+        )
         try:
-            procedure = self.procedure(context)
-            # Before any write: another run may have this procedure id, or another procedure may continue this one.
-            if not procedure.in_drill:
-                procedure.anchors.refuse_contradicted_journal()
-            procedure.progress.refuse_other_run(procedure.identity.run_id)
-            procedure.lease.refuse_if_continued()
+            procedure = attempts(self._checked_procedure, context)
         except SwitchbackError as error:
             raise _as_airflow(error, self.task_id) from None
         try:
@@ -75,6 +81,20 @@ class JournaledStep:
             raise
         finally:
             procedure.close()
+
+    def _checked_procedure(self, context: Any) -> Run:
+        """Return the procedure; refuse if the journal is contradicted, or if the run must not write to the journal."""
+        procedure = self.procedure(context)
+        try:
+            # Before any write: another run may have this procedure id, or another procedure may continue this one.
+            if not procedure.in_drill:
+                procedure.anchors.refuse_contradicted_journal()
+            procedure.progress.refuse_other_run(procedure.identity.run_id)
+            procedure.lease.refuse_if_continued()
+        except SwitchbackError:
+            procedure.close()
+            raise
+        return procedure
 
     def procedure(self, context: Any) -> Run:
         """Return the procedure that the step acts for: the procedure of the task's DAG run, except in a subclass."""
@@ -189,17 +209,24 @@ class ProcedureStep(JournaledStep, BaseOperator):
         """Run the step in a new process, under a new epoch; return the XCom value."""
         return self._execute(context, woken=False)
 
-    def resume(self, context: Any, event: Any = None) -> dict[str, Any]:
-        """Run the step again when Airflow wakes it after a wait, under the same epoch; return the XCom value."""
-        return self._execute(context, woken=True)
+    def resume(self, context: Any, event: Any = None, outlasted: float = 0.0) -> dict[str, Any]:
+        """Run the step again when Airflow wakes it after a wait, under the same epoch; return the XCom value.
 
-    def _execute(self, context: Any, woken: bool) -> dict[str, Any]:
+        Args:
+            outlasted: for how many seconds the step has outlasted errors of systems.
+        """
+        return self._execute(context, woken=True, outlasted=outlasted)
+
+    def _execute(self, context: Any, woken: bool, outlasted: float = 0.0) -> dict[str, Any]:
         with self.recorded(context) as procedure:
+            procedure.progress.outlasted = outlasted
             try:
                 return self.run_once(procedure, context, woken)
             except WaitLonger as wait:
                 self.log.info("%s", wait)
-        self.defer(trigger=TimeDeltaTrigger(_WAKE_AFTER), method_name="resume")
+                lasted = wait.outlasted
+                kwargs = {} if lasted is None else {"outlasted": lasted + _WAKE_AFTER.total_seconds()}
+        self.defer(trigger=TimeDeltaTrigger(_WAKE_AFTER), method_name="resume", kwargs=kwargs)
         return None
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:
@@ -211,11 +238,11 @@ class ProcedureStep(JournaledStep, BaseOperator):
         if not self.expires and self.already_done(procedure):
             self.log.info("%s is already done", self.task_id)
             return {"done": self.task_id}
-        self.begin(procedure, context, woken)
+        procedure.progress.outlast(partial(self.begin, procedure, context, woken))
         self._log_countdown(procedure)
         record = partial(self._try_to_record, procedure)
         with bounded_by_fence(procedure, record) if self.bounded else nullcontext():
-            outcome = self.act(procedure, context)
+            outcome = procedure.progress.outlast(partial(self.act, procedure, context))
         if missed := procedure.anchors.list_missed():
             self.log.warning("Places without the journal's anchors: %s", missed)
             record_fact(procedure.authority, self.task_id, missed)

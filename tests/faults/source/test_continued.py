@@ -82,7 +82,7 @@ class Died:
         before = self.journal.entries(self.run.procedure_id)
         tries = [self._process("return_to_source")]
         if self._after == DRAINED:
-            tries.append(self._process("return_to_source", woken=True))
+            tries.append(self._process("return_to_source", woken={}))
         if self._after == FORECAST:
             tries.append(
                 self._process(

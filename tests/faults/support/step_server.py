@@ -130,10 +130,11 @@ def act(asked: dict[str, Any]) -> dict[str, Any]:
         if "event" in asked:
             value = task.execute_complete(context, asked["event"])
         else:
-            value = getattr(task, "resume" if asked.get("woken") else "execute")(context)
+            woken = asked.get("woken")
+            value = task.execute(context) if woken is None else task.resume(context, **woken)
         return {"state": "done", "value": value}
-    except TaskDeferred:
-        return {"state": "waiting"}
+    except TaskDeferred as deferred:
+        return {"state": "waiting", "woken": deferred.kwargs or {}}
     except DagRunTriggerException as wanted:
         return {
             "state": "triggers",

@@ -58,7 +58,7 @@ def seeds_since_failover(procedure: Run) -> SeedRecord:
     If a partition was seeded several times, the newest seeded offset counts.
     """
     failover = failed_over(procedure)
-    replicated, ids = seeded_by(failover), failover.progress.move().planned.topic_ids
+    replicated, ids = seeded_by(failover), failover.progress.moved_topic_ids()
     ran = _started(failover, Step.START_REVERSE_REPLICATION)
     for _, earlier, seeded in earlier_seeds(procedure, failover):
         replicated |= frame_partitions(earlier.artifacts.load(seeded.seeds), "replicated")

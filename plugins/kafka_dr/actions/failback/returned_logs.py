@@ -152,7 +152,7 @@ def gone_from(
     remote: dict[TopicPartition, TopicPartition],
     boundary: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """Return partition in the failover's plan that the returned cluster lacks -> number of offsets in its copy.
+    """Return partition of the failover's topics that the returned cluster lacks -> number of offsets in its copy.
 
     Args:
         remote: partition of the returned cluster -> its copy on the new primary.
@@ -160,7 +160,7 @@ def gone_from(
     """
     planned = {
         TopicPartition(moved.remote, p): TopicPartition(moved.topic, p)
-        for moved in failover.progress.move().planned.topics
+        for moved in failover.progress.moved_topics()
         for p in range(moved.partitions)
     }
     missing = [copy for copy, original in planned.items() if copy in boundary and original not in remote]

@@ -233,8 +233,8 @@ def _kept_by(failback: Run) -> pd.DataFrame:
 
 
 def recreated_since_failover(procedure: Run, failover: Run) -> set[str]:
-    """Return the topics of the returned cluster whose topic ids differ from the ids in the failover's plan."""
-    ids = failover.progress.move().planned.topic_ids
+    """Return the topics of the returned cluster whose topic ids differ from the ids at the failover."""
+    ids = failover.progress.moved_topic_ids()
     return {
         topic for topic, info in procedure.systems.target.topics(sorted(ids)).items() if info.topic_id != ids[topic]
     }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from kafka_dr.actions.fencing.hook_fence import asked_fence_hook
+from kafka_dr.actions.fencing.probe_topic import probe_partitions
 from kafka_dr.actions.fencing.rules import (
     READ_AGAIN_SECONDS,
     rules_with,
@@ -28,6 +30,9 @@ from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import fence_change
 from kafka_dr.vocabulary import Entry
+
+#: How many brokers the probe writes to at once.
+_MOST_PROBES = 32
 
 
 def add_fence(procedure: Run, step: str, scope: FenceScope) -> list[AclEntry]:
@@ -139,8 +144,7 @@ def fence_writes(procedure: Run, step: str, topics: Iterable[str], by_hook: bool
         by_hook: whether the fence hook fences the source already, whatever ACL entries say.
 
     Raises:
-        FenceNotProven: by the ACLs a client still has the right to write, or a broker leads no partition of the probe's
-            topic.
+        FenceNotProven: by the ACLs a client still has the right to write.
         DeadlinePassed: a broker did not refuse the probe's write within `fence_seconds`.
     """
     added = add_fence(procedure, step, FenceScope.writes([*topics, procedure.systems.own_names.probe]))
@@ -158,7 +162,6 @@ def refused_on_every_broker(procedure: Run, step: str) -> list[int] | None:
 
     Raises:
         DeadlinePassed: a broker did not refuse the write within `fence_seconds`.
-        FenceNotProven: a broker leads no partition of the probe's topic.
     """
 
     def refused() -> list[int] | None:
@@ -182,7 +185,6 @@ def refuse_probe_without_rights(procedure: Run) -> list[int] | None:
 
     Raises:
         NotReady: a broker refuses the probe's write, or the write fails.
-        FenceNotProven: a broker leads no partition of the probe's topic.
     """
     if added_entries(procedure) or asked_fence_hook(procedure):
         return None
@@ -213,7 +215,7 @@ def added_entries(procedure: Run) -> list[AclEntry]:
 
 
 def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
-    """Let the probe write to every broker of the source; return broker id -> answer.
+    """Let the probe write to every broker of the source, to all at once; return broker id -> answer.
 
     None if the topology names no probe for the source, or if the source has no authorizer.
     """
@@ -221,10 +223,9 @@ def probe_answers(procedure: Run) -> dict[int, WriteResult] | None:
     if probe is None or procedure.systems.source_acls.authorizer() is Authorizer.NONE:
         return None
     topic = procedure.systems.own_names.probe
-    return {
-        broker: probe.probe(topic, partition)
-        for broker, partition in probe_partitions(procedure.systems.source, topic).items()
-    }
+    partitions = probe_partitions(procedure.systems.source, topic)
+    with ThreadPoolExecutor(_MOST_PROBES) as pool:
+        return dict(zip(partitions, pool.map(partial(probe.probe, topic), partitions.values()), strict=True))
 
 
 def dead_brokers(cluster: KafkaCluster, topics: Iterable[str]) -> list[int]:
@@ -238,41 +239,10 @@ def refused_by_rights(answer: WriteResult) -> bool:
     return isinstance(answer, WriteRefused) and answer.by_authorization
 
 
-def probe_partitions(cluster: KafkaCluster, topic: str) -> dict[int, int]:
-    """Return broker id -> a partition of the probe's topic that the broker leads; create the topic if it is missing.
-
-    Raises:
-        FenceNotProven: a broker leads no partition of the topic, and so the fence cannot be proven on that broker.
-    """
-    brokers = sorted(broker.id for broker in cluster.brokers())
-    if topic not in cluster.topics([topic]):
-        make_probe_topic(cluster, topic, brokers)
-    leaders = cluster.topics([topic])[topic].partitions
-    led = {leader: partition for partition, leader in leaders.items() if leader is not None}
-    unproven = sorted(set(brokers) - set(led))
-    if unproven:
-        raise FenceNotProven(
-            "Some brokers lead no partition of the probe's topic",
-            f"brokers {unproven} of {cluster.alias}",
-            f"Delete the topic {topic} on {cluster.alias}. Then clear return_to_source if that step failed;"
-            f" otherwise start a new run. Switchback creates {topic} again, with a partition on each broker.",
-        )
-    return led
-
-
-def make_probe_topic(cluster: KafkaCluster, topic: str, brokers: Sequence[int], **limits: Any) -> None:
-    """Create the probe's topic with one partition on each broker.
-
-    `min.insync.replicas` is 1, because a broker with a larger default refuses writes to a single replica.
-
-    Args:
-        brokers: ids of the cluster's brokers.
-        limits: further arguments of `create_topic`, such as its timeout.
-    """
-    cluster.create_topic(
-        topic,
-        len(brokers),
-        assignment=[[broker] for broker in brokers],
-        configs={"retention.ms": "3600000", "min.insync.replicas": "1"},
-        **limits,
-    )
+def sorted_answers(answers: Mapping[int, WriteResult]) -> tuple[dict[int, WriteAccepted], dict[int, WriteResult]]:
+    """Return the answers of brokers that accepted the probe's write, and those that neither accept nor refuse it."""
+    accepted = {broker: answer for broker, answer in answers.items() if isinstance(answer, WriteAccepted)}
+    unclear = {
+        broker: answer for broker, answer in answers.items() if broker not in accepted and not refused_by_rights(answer)
+    }
+    return accepted, unclear

@@ -215,10 +215,9 @@ def offsets_seeded(procedure: Run, moved: Run) -> dict[TopicPartition, SeededOff
 
 
 def source_topic_ids(procedure: Run) -> dict[str, str]:
-    """Return topic -> topic id on the source, from a procedure's plan; {} without a plan, or if its file is missing."""
-    move = procedure.progress.done(MovePlanned)
+    """Return topic -> topic id on the source, of a procedure; {} without a plan, or if its file is missing."""
     with suppress(Contradiction):
-        return procedure.progress.with_plan(move).planned.topic_ids if move else {}
+        return procedure.progress.moved_topic_ids() if procedure.progress.done(MovePlanned) else {}
     return {}
 
 

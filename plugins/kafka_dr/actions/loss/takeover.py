@@ -203,7 +203,7 @@ def read_proven_facts(procedure: Run) -> ProvenFacts:
     forecast = earlier.progress.done(FailoverForecast)
     if forecast is None:
         return ProvenFacts(earlier.id)
-    topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.progress.move().planned.topics}
+    topics = {topic: (name, count, topic_id) for topic, name, count, topic_id in earlier.progress.moved_topics()}
     plan_facts = ProvenFacts(earlier.id, topics, active=frozenset(forecast.active_groups))
     outcomes = _valid_outcomes(earlier)
     for entry, fenced in facts_of(outcomes, ProducersFenced):

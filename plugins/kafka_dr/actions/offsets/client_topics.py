@@ -30,8 +30,8 @@ def missing_topics(procedure: Run) -> dict[str, int]:
     """Return topic that clients will write to and that the target lacks -> number of partitions, by the plan."""
     topics = not_mirrored(procedure)
     existing = procedure.systems.target.topics(topics) if topics else {}
-    planned = procedure.progress.move().planned.topics
-    return {topic: count for topic, _, count, _ in planned if topic in topics and topic not in existing}
+    moved = procedure.progress.moved_topics()
+    return {topic: count for topic, _, count, _ in moved if topic in topics and topic not in existing}
 
 
 def create_missing_topics(procedure: Run) -> None:
@@ -52,12 +52,10 @@ def create_missing_topics(procedure: Run) -> None:
 
 def not_mirrored(procedure: Run) -> list[str]:
     """Return clients' topics whose copy has another name, or did not exist when MirrorMaker 2 was stopped."""
-    plan, stopped = procedure.progress.move().planned, procedure.progress.done(MirrorMakerStopped)
+    topics, stopped = procedure.progress.moved_topics(), procedure.progress.done(MirrorMakerStopped)
     boundary = None if stopped is None else procedure.artifacts.load(stopped.boundary)
-    mirrored = {planned.remote for planned in plan.topics} if boundary is None else set(boundary["topic"])
-    return [
-        planned.topic for planned in plan.topics if planned.topic != planned.remote or planned.remote not in mirrored
-    ]
+    mirrored = {moved.remote for moved in topics} if boundary is None else set(boundary["topic"])
+    return [moved.topic for moved in topics if moved.topic != moved.remote or moved.remote not in mirrored]
 
 
 def configs_of_clients_topics(procedure: Run, topics: list[str]) -> dict[str, Settings]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.domain.loss.loss_increase import LossIncrease, review_digest
 from kafka_dr.errors import ApprovalMissing
-from kafka_dr.procedure.entries import ConsumersDrained, OffsetsTranslated, TargetOpened
+from kafka_dr.procedure.entries import ConsumersDrained, OffsetsTranslated, ProducersFenced, TargetOpened
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
@@ -44,7 +44,7 @@ def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None
     """Return the digest of translation and loss that a second person must approve; None if no approval is needed.
 
     An approval is needed if more is lost than was approved, a position is not exact, records are missing on the target,
-    or groups move that the plan does not name.
+    or topics or groups move that the plan does not name.
 
     Args:
         more: the partitions with more loss than was approved; empty if no partition has.
@@ -56,6 +56,7 @@ def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None
         or translated.holes
         or translated.cut
         or groups_created_later(procedure)
+        or topics_created_later(procedure)
     )
     return review_digest(translated.digest, more) if needs_review else None
 
@@ -64,6 +65,13 @@ def groups_created_later(procedure: Run) -> list[str]:
     """Return groups that move and were created after the plan; [] if the source is declared lost."""
     progress = procedure.progress
     return [] if progress.without_source else list(progress.require(ConsumersDrained).groups_since_forecast)
+
+
+def topics_created_later(procedure: Run) -> list[str]:
+    """Return topics that move and were created after the plan; [] if the source is declared lost."""
+    progress = procedure.progress
+    fenced = None if progress.without_source else progress.done(ProducersFenced)
+    return [moved.topic for moved in (fenced and fenced.topics_since_forecast) or ()]
 
 
 def require_opened(procedure: Run) -> None:

@@ -22,7 +22,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-from kafka_dr.actions.fencing.acl_fence import make_probe_topic, refused_by_rights
+from kafka_dr.actions.fencing.acl_fence import refused_by_rights
+from kafka_dr.actions.fencing.probe_topic import make_probe_topic
 from kafka_dr.concurrently import run_in_background
 from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition

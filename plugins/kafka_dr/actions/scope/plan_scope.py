@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kafka_dr.actions.scope.flow_scope import scope_now
 from kafka_dr.actions.scope.position_frames import frame_partitions
@@ -14,18 +14,19 @@ from kafka_dr.procedure.entries import (
     GroupsCommitted,
     MirrorMakerStopped,
     PlannedExclusion,
+    PlannedTopic,
     ProducersFenced,
 )
 from kafka_dr.procedure.run import Run
 
 
 def topics_of(procedure: Run) -> list[str]:
-    """Return the plan's topics, by their names on the source."""
-    return [planned.topic for planned in procedure.progress.move().planned.topics]
+    """Return the topics that move, by their names on the source; see `Progress.moved_topics`."""
+    return [moved.topic for moved in procedure.progress.moved_topics()]
 
 
 def topics_with_positions(procedure: Run) -> set[str]:
-    """Return the source topics whose positions are translated: the plan's topics and copies of target topics."""
+    """Return the source topics whose positions are translated: the topics that move and copies of target topics."""
     return {*topics_of(procedure), *procedure.progress.move().planned.copies}
 
 
@@ -81,23 +82,35 @@ def fenced_groups(procedure: Run) -> list[str]:
     return sorted({*groups_of(procedure), *(exclusion.group for exclusion in excluded_groups(procedure))})
 
 
-def refuse_changed_topics(procedure: Run) -> None:
-    """Refuse unless the flow now replicates exactly the plan's topics, with the same ids and numbers of partitions."""
-    planned = {row.topic: (row.topic_id, row.partitions) for row in procedure.progress.move().planned.topics}
+def topics_to_move(procedure: Run) -> list[PlannedTopic]:
+    """Return the topics that the flow replicates now, sorted: the plan's, and those created since the forecast.
+
+    Raises:
+        Refusal: a topic of the plan was deleted or recreated, has other partitions, or is not replicated any more.
+    """
+    planned = {row.topic: row for row in procedure.progress.move().planned.topics}
     infos = procedure.systems.source.topics()
-    now = {t: (infos[t].topic_id, len(infos[t].partitions)) for t in scope_now(procedure, infos)}
-    changed = sorted(t for t in planned.keys() | now.keys() if planned.get(t) != now.get(t))
+    now = {
+        topic: PlannedTopic(topic, remote, len(infos[topic].partitions), infos[topic].topic_id)
+        for topic, remote in scope_now(procedure, infos).items()
+    }
+    changed = sorted(topic for topic, row in planned.items() if now.get(topic) != row)
     if changed:
         raise Refusal(
             "Topics changed since the forecast",
-            f"on {procedure.request.source}: {first_few(changed)}. Each topic was created, deleted or recreated, got"
-            " partitions, or the flow replicates it now and did not before, or the reverse",
-            "The procedure returns to the source by itself. Then start a new run, whose plan has the topics as they are"
-            " now; a second person must approve the new plan.",
+            f"on {procedure.request.source}: {first_few(changed)}. Each topic was deleted or recreated, got partitions,"
+            " or the flow does not replicate it any more",
+            "If clients are fenced, the procedure returns to the source by itself. Then start a new run, whose plan has"
+            " the topics as they are now; a second person must approve the new plan.",
         )
+    return [row for _, row in sorted(now.items())]
+
+
+def partitions_of(topics: Iterable[PlannedTopic]) -> list[TopicPartition]:
+    """Return all partitions that these topics have on the source."""
+    return [TopicPartition(moved.topic, p) for moved in topics for p in range(moved.partitions)]
 
 
 def partitions_of_plan(procedure: Run) -> list[TopicPartition]:
-    """Return all partitions that the plan's topics have on the source, by the plan."""
-    topics = procedure.progress.move().planned.topics
-    return [TopicPartition(planned.topic, p) for planned in topics for p in range(planned.partitions)]
+    """Return all partitions that the topics that move have on the source."""
+    return partitions_of(procedure.progress.moved_topics())

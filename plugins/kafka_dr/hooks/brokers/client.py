@@ -44,6 +44,8 @@ _TRANSIENT = frozenset(
         "_TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD _WAIT_CACHE _ALL_BROKERS_DOWN"
     ).split()
 )
+#: How the client's complaint about a login that the brokers refuse begins; to wait would not help.
+_WRONG_LOGIN = "_AUTHENTICATION"
 #: librdkafka's own error codes go from -200 to this one. A broker's codes are above: -1 if unknown, else positive.
 _LAST_CLIENT_ERROR = -100
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -104,11 +106,12 @@ def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> 
         last_error: returns the client's last connection error, or empty text; the message shows this error, which is
             often the true reason.
     """
-    from_broker = False
+    from_broker, may_pass = False, True
     try:
         yield
     except KafkaException as error:
         seen, from_broker = describe_error(error.args[0]), error.args[0].code() > _LAST_CLIENT_ERROR
+        may_pass = is_transient(error.args[0])
     except FutureTimeout:
         seen = "no answer in time"
     except (TypeError, ValueError) as error:
@@ -127,6 +130,7 @@ def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> 
         seen,
         f"run kafka-broker-api-versions.sh against the bootstrap servers of {alias}, on the machine where the task ran;"
         f" if the brokers answer, compare the rights of the connection's principal on {alias} with README.md, Install",
+        may_pass and not complaint.startswith(_WRONG_LOGIN),
     )
     unavailable.from_broker = from_broker
     raise unavailable
@@ -167,8 +171,8 @@ def is_transient(value: Any) -> bool:
     return error is not None and error.code() in _TRANSIENT
 
 
-def is_error(value: Any, code: int) -> bool:
-    """Whether an answer is a KafkaError with this code."""
+def is_error(value: Any, code: int | None) -> bool:
+    """Whether an answer is a KafkaError with this code; no answer is, if the code is None."""
     return isinstance(value, KafkaError) and value.code() == code
 
 

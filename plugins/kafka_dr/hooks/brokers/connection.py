@@ -15,11 +15,13 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kafka_dr.domain.drill.scope import DrillScope
+from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.client import (
     client_config,
     describe_error,
     error_in,
     growing_pauses,
+    in_batches,
     is_error,
     is_transient,
     kafka_border,
@@ -125,21 +127,49 @@ class ClusterConnection:
     def _border(self, what: str) -> Any:
         return kafka_border(self.alias, what, self.complaint)
 
-    def _existing(self, what: str, requests: list[dict[_T, Future[Any]]], timeout: float) -> dict[_T, Any]:
-        """Wait for requests about topics and return their results by topic; topics that do not exist are left out.
+    def _repeated(self, what: str, request: Callable[[float], _T], timeout: float) -> _T:
+        """Return the answer to a request; after an error that may pass, send the request again until the timeout.
+
+        Args:
+            what: the request, for the error's message.
+            request: sends the request with the given limit in seconds, and returns the answer.
+            timeout: seconds for all attempts together; one attempt has COORDINATOR_SECONDS at most, because another
+                broker may answer at once.
+        """
+        ends_at, pauses = time.monotonic() + timeout, growing_pauses()
+        while True:
+            try:
+                with self._border(what):
+                    return request(min(COORDINATOR_SECONDS, max(0.1, ends_at - time.monotonic())))
+            except KafkaUnavailable as error:
+                pause = next(pauses)
+                if not error.may_pass or time.monotonic() + pause >= ends_at:
+                    raise
+            time.sleep(pause)
+
+    def _existing(
+        self,
+        what: str,
+        items: Iterable[_T],
+        send: Callable[[list[_T]], dict[_T, Future[Any]]],
+        timeout: float,
+    ) -> dict[_T, Any]:
+        """Return the answers about topics, by item; topics that do not exist are left out.
 
         Args:
             what: the requests, for the error's message.
-            requests: futures of sent requests, by topic: one dictionary per batch.
-            timeout: limit in seconds that the requests were sent with.
+            items: the topics' names, or their resources.
+            send: sends one request about at most MOST_AT_ONCE items; returns each item's future.
+            timeout: seconds for all items together.
         """
-        answers = {key: outcome_of(future, timeout + 5) for futures in requests for key, future in futures.items()}
-        with self._border(what):
-            return {
-                key: raise_error(value)
-                for key, value in answers.items()
-                if not is_error(value, KafkaError.UNKNOWN_TOPIC_OR_PART)
-            }
+
+        def send_batches(pending: Iterable[_T]) -> Iterator[tuple[_T, Future[Any]]]:
+            requests = [send(batch) for batch in in_batches(list(pending), MOST_AT_ONCE)]
+            return (answer for request in requests for answer in request.items())
+
+        absent = KafkaError.UNKNOWN_TOPIC_OR_PART
+        answers = self._settled(what, items, send_batches, timeout, of_groups=False, final=absent)
+        return {item: value for item, value in answers if not is_error(value, absent)}
 
     def _settled(
         self,
@@ -149,6 +179,7 @@ class ClusterConnection:
         timeout: float,
         window: RequestWindow | None = None,
         of_groups: bool = True,
+        final: int | None = None,
     ) -> Iterator[tuple[_T, Any]]:
         """Send one request per item and yield each item with its answer; after a transient error, send again.
 
@@ -163,6 +194,7 @@ class ClusterConnection:
                 succeeded. None if `send` uses no such limit.
             of_groups: whether the requests go to group coordinators. If True, a failed request drops the client for
                 coordinators. If False, this client stays, because other requests of the client may be under way.
+            final: Kafka's code of an error that is yielded as an answer.
         """
         ends_at, pending = time.monotonic() + timeout, items
         for pause in growing_pauses():
@@ -176,7 +208,8 @@ class ClusterConnection:
                     if repeat:
                         unsettled.append(item)
                     else:
-                        yield item, self._raise_if_error(what, item, value, of_groups)
+                        is_answer = is_error(value, final)
+                        yield item, value if is_answer else self._raise_if_error(what, item, value, of_groups)
             if not unsettled:
                 return
             if of_groups:

@@ -196,6 +196,7 @@ class EveryBroker:
             one_line(f"{type(error).__name__}: {error}"),
             f"find out in the logs of the brokers of {self._alias} why they do not answer, or refuse; compare the"
             f" rights of the connection's principal on {self._alias} with README.md, Install",
+            error.retriable,
         )
 
 

@@ -187,13 +187,15 @@ class ClusterGroups(ClusterConnection):
             return {group: deletion_word(outcome_of(future, timeout + 5)) for group, future in futures}
 
     def _listing(self, timeout: float, **filters: Any) -> list[Any]:
-        with self._border("listing groups"):
-            listing = self._admin.list_consumer_groups(request_timeout=timeout, **filters).result(timeout + 5)
+        def listed(left: float) -> list[Any]:
+            listing = self._admin.list_consumer_groups(request_timeout=left, **filters).result(left + 5)
             if listing.errors:
                 # Some brokers did not answer: a partial list would silently lack their groups.
                 raise KafkaException(listing.errors[0])
-        groups: list[Any] = listing.valid
-        return groups
+            groups: list[Any] = listing.valid
+            return groups
+
+        return self._repeated("listing groups", listed, timeout)
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
         def send(pending: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:

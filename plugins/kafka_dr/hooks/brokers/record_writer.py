@@ -30,6 +30,8 @@ _REJECTION = _AUTHORIZATION | frozenset(
         " _UNKNOWN_PARTITION"
     ).split()
 )
+#: Names of those errors after which a later write may be accepted.
+_PASSING = frozenset("UNKNOWN_TOPIC_OR_PART NOT_LEADER_FOR_PARTITION NOT_ENOUGH_REPLICAS".split())
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class WriteRefused:
     error: str
     by_authorization: bool
     broker: int | None = None
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether a later write may be accepted, as when a leader has moved, or a replica comes back."""
+        return self.error in _PASSING
 
 
 @dataclass(frozen=True)

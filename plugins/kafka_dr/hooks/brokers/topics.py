@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, TopicCollection
+from confluent_kafka import ElectionType, IsolationLevel, KafkaError, TopicCollection
 from confluent_kafka import TopicPartition as WirePartition
-from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
@@ -33,29 +33,29 @@ class ClusterTopics(ClusterConnection):
 
     def topics(self, names: Iterable[str] | None = None, timeout: float = 60.0) -> dict[str, TopicInfo]:
         """Return the given topics by name, or all topics if `names` is None; topics that do not exist are left out."""
-        with self._border("listing topics"):
-            sorted_names = sorted(self._all_topics(timeout) if names is None else set(names))
-            requests = [
-                self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout)
-                for batch in in_batches(sorted_names, MOST_AT_ONCE)
-            ]
-        descriptions = self._existing("describing topics", requests, timeout)
+        sorted_names = sorted(self._all_topics(timeout) if names is None else set(names))
+        descriptions = self._existing(
+            "describing topics",
+            sorted_names,
+            lambda batch: self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout),
+            timeout,
+        )
         return {name: _topic(description) for name, description in descriptions.items()}
 
     def _all_topics(self, timeout: float) -> set[str]:
-        answer = self._admin.list_topics(timeout=timeout)
+        answer = self._repeated("listing topics", lambda left: self._admin.list_topics(timeout=left), timeout)
         self.seen_id = answer.cluster_id
         return set(answer.topics)
 
     def configs(self, topics: Iterable[str], timeout: float = 60.0) -> dict[str, Settings]:
         """Return the topics' configurations by topic name; topics that do not exist are left out."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(set(topics))]
-        with self._border("reading topic configurations"):
-            requests = [
-                self._admin.describe_configs(batch, request_timeout=timeout)
-                for batch in in_batches(resources, MOST_AT_ONCE)
-            ]
-        entries_by_topic = self._existing("reading topic configurations", requests, timeout)
+        entries_by_topic = self._existing(
+            "reading topic configurations",
+            resources,
+            lambda batch: self._admin.describe_configs(batch, request_timeout=timeout),
+            timeout,
+        )
         return {resource.name: Settings(entries) for resource, entries in entries_by_topic.items()}
 
     def create_topic(
@@ -87,8 +87,13 @@ class ClusterTopics(ClusterConnection):
         self._await_partitions(name, partitions, timeout)
         return created
 
-    def create_partitions(self, topic: str, total: int, timeout: float = REQUEST_SECONDS) -> bool:
+    def create_partitions(
+        self, topic: str, total: int, timeout: float = REQUEST_SECONDS, assignment: list[list[int]] | None = None
+    ) -> bool:
         """Raise a topic's number of partitions to `total`, and wait until every partition has a leader.
+
+        Args:
+            assignment: per new partition, the ids of the brokers for its replicas; None: the cluster chooses.
 
         Returns:
             True if partitions were added, False if the topic already had `total` partitions.
@@ -108,11 +113,24 @@ class ClusterTopics(ClusterConnection):
             self._await_partitions(topic, total, timeout)
             return False
         with self._border(f"adding partitions to {topic!r}"):
-            self._admin.create_partitions([NewPartitions(topic, total)], request_timeout=timeout)[topic].result(
-                timeout + 5
-            )
+            placed = {"replica_assignment": assignment} if assignment else {}
+            new = NewPartitions(topic, total, **placed)
+            self._admin.create_partitions([new], request_timeout=timeout)[topic].result(timeout + 5)
         self._await_partitions(topic, total, timeout)
         return True
+
+    def set_config(self, topic: str, name: str, value: str, timeout: float = REQUEST_SECONDS) -> None:
+        """Set one setting of a topic, and leave its other settings as they are."""
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        with self._border(f"setting {name} of topic {topic!r}"):
+            self._admin.incremental_alter_configs([resource], request_timeout=timeout)[resource].result(timeout + 5)
+
+    def elect_preferred_leaders(self, topic: str, partitions: Iterable[int], timeout: float = REQUEST_SECONDS) -> None:
+        """Let the first replica of each of these partitions lead it; one that leads already, or is away, is left."""
+        wanted = [WirePartition(topic, partition) for partition in partitions]
+        with self._border(f"electing leaders of topic {topic!r}"):
+            self._admin.elect_leaders(ElectionType.PREFERRED, wanted, request_timeout=timeout).result(timeout + 5)
 
     def delete_topic(self, name: str, timeout: float = REQUEST_SECONDS) -> bool:
         """Delete a topic and wait until the cluster no longer lists the topic; return whether the topic existed."""

@@ -91,6 +91,19 @@ class DrillAdmin:
         futures: dict[str, Any] = self._admin.delete_topics(names, **options)
         return futures
 
+    def elect_leaders(self, election_type: Any, partitions: Iterable[Any], **options: Any) -> Any:
+        """Elect leaders of partitions whose topics are in the scope.
+
+        Args:
+            election_type: confluent-kafka's ElectionType.
+            partitions: confluent-kafka's TopicPartition objects.
+            options: further arguments of `AdminClient.elect_leaders`.
+        """
+        wanted = list(partitions)
+        for partition in wanted:
+            self._scope.require_topic(partition.topic, "electing a leader")
+        return self._admin.elect_leaders(election_type, wanted, **options)
+
     def _ids_of(self, names: list[str], timeout: float) -> dict[str, str]:
         """Return the ids of those of these topics that exist."""
         ids = {}

@@ -142,6 +142,9 @@ class Database:
     def _writing(self, work: Callable[[Connection], _T]) -> _T:
         raise NotImplementedError
 
+    def _may_pass(self, _error: Exception) -> bool:
+        return False
+
     def _next_step(self, _error: Exception) -> str:
         return (
             "make sure that the journal's database runs, can be read and written from this machine and has room on its"
@@ -155,7 +158,10 @@ class Database:
         except (SQLAlchemyError, ImportError) as error:
             seen = getattr(error, "orig", None) or error
             raise SystemUnavailable(
-                f"the journal is not {ability}: {self.name}", _short_error(str(seen)), self._next_step(error)
+                f"the journal is not {ability}: {self.name}",
+                _short_error(str(seen)),
+                self._next_step(error),
+                self._may_pass(error),
             ) from None
 
 

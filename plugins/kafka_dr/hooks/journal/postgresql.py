@@ -42,6 +42,8 @@ TURN = 1937204578
 _WORK_SECONDS = 5
 _READ_ONLY = ("session is read-only", "read-only transaction", "cannot set transaction read-write mode")
 _MISSING_RIGHTS = ("42501", "3F000")
+#: Classes of PostgreSQL's errors that pass: of connections, of resources, and of a server that starts or ends.
+_PASSING = ("08", "53", "57")
 _LOCK_HOLDER = """
 SELECT pid, application_name, client_addr, state, xact_start
 FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database ON pg_database.oid = database
@@ -234,6 +236,7 @@ class PostgresqlDatabase(Database):
                 f"the journal is not writable: {self.name}",
                 f"{waited}; the lock is free now",
                 "nothing was written; the lock is free, so the next try of the task can write",
+                may_pass=True,
             )
         who = f"process {row.pid} ({row.application_name}) from {row.client_addr}, {row.state} since {row.xact_start}"
         return SystemUnavailable(
@@ -241,6 +244,7 @@ class PostgresqlDatabase(Database):
             f"{waited}: {one_line(who)}",
             f"nothing was written. If process {row.pid} hangs, end process {row.pid} on the database server:"
             f" SELECT pg_terminate_backend({row.pid})",
+            may_pass=True,
         )
 
     def _commit(self, connection: Connection) -> None:
@@ -269,7 +273,14 @@ class PostgresqlDatabase(Database):
             one_line(seen.partition("\n")[0]),
             "make sure that the database and its standby run; the next try of the step first reads which journal"
             " entries were written",
+            may_pass=True,
         )
+
+    def _may_pass(self, error: Exception) -> bool:
+        """Whether the server is away, starts, ends, or has too many connections: then it may answer later."""
+        cause = getattr(error, "orig", None)
+        state = getattr(cause, "sqlstate", None) or ""
+        return isinstance(cause, psycopg.OperationalError) and (not state or state[:2] in _PASSING)
 
     def _next_step(self, error: Exception) -> str:
         cause = getattr(error, "orig", None)

@@ -20,6 +20,7 @@ from kafka_dr.procedure.entries.records import (
     FenceHookAnswer,
     Figures,
     ObservedProducers,
+    PlannedTopic,
     Receipt,
     SourceToFence,
 )
@@ -112,9 +113,9 @@ class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
         who_may_write: what says who may write, so that the fence covers all writers: `acl entries` or `fence hook`;
             None if nothing does.
         brokers_accepting: ids of the brokers that accepted the probe's write before the fence; None if not asked.
-        brokers_dead: ids of brokers with replicas of the plan's topics that were not live, so that nothing is proven on
-            them; None if there is none.
+        brokers_dead: ids of brokers with replicas of these topics on which nothing was proven, as they were not live.
         producers: the producers that the source's brokers list on the plan's partitions.
+        topics_since_forecast: topics that move and are not in the plan, as they were created after the forecast.
     """
 
     approval: Approval
@@ -126,6 +127,7 @@ class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
     brokers_accepting: OrAbsent[Sequence[int]] = None
     brokers_dead: OrAbsent[Sequence[int]] = None
     producers: OrAbsent[ObservedProducers] = None
+    topics_since_forecast: OrAbsent[Sequence[PlannedTopic]] = None
     still_after_seconds: float
     open_transactions: Sequence[OpenTransaction]
     transactions_aborted: Sequence[OpenTransaction]
@@ -140,8 +142,7 @@ class ConsumersDrained(StepOutcome, steps=(Step.DRAIN_CONSUMERS,)):
         excluded: groups for which the drain does not wait.
         groups_since_forecast: groups that are not in the plan, as they were created after the forecast.
         positions: receipt of the frozen positions.
-        commits_end: log ends of the source's __consumer_offsets before the positions were read, by partition; {} if
-            they could not be read.
+        commits_end: log ends of the source's __consumer_offsets before the positions were read; {} if unknown.
     """
 
     groups: Sequence[str]

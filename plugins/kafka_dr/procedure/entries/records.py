@@ -280,8 +280,3 @@ class ApprovedPlan:
     abort_open_transactions: bool = False
     inventory: Figures = field(default_factory=dict)
     loss: Sequence[Figures] = ()
-
-    @property
-    def topic_ids(self) -> dict[str, str]:
-        """Topic -> its id on the source, for the plan's topics whose id the plan has."""
-        return {planned.topic: planned.topic_id for planned in self.topics if planned.topic_id}

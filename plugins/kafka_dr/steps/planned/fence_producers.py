@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.clients import ask_to_stop
-from kafka_dr.actions.fencing.acl_fence import dead_brokers, fence_writes, refuse_probe_without_rights
+from kafka_dr.actions.fencing.acl_fence import WriteFence, dead_brokers, fence_writes, refuse_probe_without_rights
 from kafka_dr.actions.fencing.hook_fence import fence_by_hook
 from kafka_dr.actions.fencing.open_transactions import aborted_transactions, named_transactions
 from kafka_dr.actions.fencing.stable_log_ends import wait_for_stable_ends
-from kafka_dr.actions.scope.plan_scope import partitions_of_plan, refuse_changed_topics, topics_of
+from kafka_dr.actions.scope.plan_scope import partitions_of, topics_to_move
 from kafka_dr.actions.scope.position_frames import partitions_frame
-from kafka_dr.procedure.entries import ProducersFenced
+from kafka_dr.procedure.entries import PlannedTopic, ProducersFenced
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
 
@@ -30,11 +30,16 @@ class FenceProducers(ProcedureStep):
         """
         approval = procedure.approvals.require_plan()
         accepting = refuse_probe_without_rights(procedure)
+        # Before clients are stopped, because a change of the plan's topics ends the run.
+        topics = topics_to_move(procedure)
         hook_answer = ask_to_stop(procedure)
         fence_hook = fence_by_hook(procedure, self.task_id)
-        fence = fence_writes(procedure, self.task_id, topics_of(procedure), by_hook=fence_hook is not None)
-        refuse_changed_topics(procedure)
-        still, waited = wait_for_stable_ends(procedure, self.task_id, partitions_of_plan(procedure))
+        fence = self._fence(procedure, topics, fence_hook is not None)
+        # Again behind the fence, because clients may have created topics in between.
+        if (now := topics_to_move(procedure)) != topics:
+            fence, topics = self._fence(procedure, now, fence_hook is not None), now
+        still, waited = wait_for_stable_ends(procedure, self.task_id, partitions_of(topics))
+        planned = set(procedure.progress.move().planned.topics)
         return ProducersFenced(
             approval=approval,
             drain_hook=hook_answer,
@@ -43,11 +48,15 @@ class FenceProducers(ProcedureStep):
             who_may_write=fence.who_may_write,
             brokers_accepting=accepting,
             brokers_refusing=fence.refusing,
-            brokers_dead=dead_brokers(procedure.systems.source, topics_of(procedure)) or None,
+            brokers_dead=dead_brokers(procedure.systems.source, [moved.topic for moved in topics]) or None,
             producers=still.producers,
+            topics_since_forecast=[moved for moved in topics if moved not in planned] or None,
             still_after_seconds=round(waited, 3),
             open_transactions=named_transactions(procedure, self.task_id),
             transactions_aborted=aborted_transactions(procedure, self.task_id),
             fenced_at=procedure.now() if fence.proven else None,
             cut_off=procedure.artifacts.save("cut_off", partitions_frame(still.ends, "offset")),
         )
+
+    def _fence(self, procedure: Run, topics: list[PlannedTopic], by_hook: bool) -> WriteFence:
+        return fence_writes(procedure, self.task_id, [moved.topic for moved in topics], by_hook=by_hook)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from kafka_dr.actions.loss_changes import loss_beyond_approval
-from kafka_dr.actions.offsets.review import digest_to_review, groups_created_later
+from kafka_dr.actions.offsets.review import digest_to_review, groups_created_later, topics_created_later
 from kafka_dr.domain.loss.loss_increase import increase_markdown, review_digest
 from kafka_dr.domain.plain_text import first_few, table_cell
 from kafka_dr.procedure.entries import MissingRange, OffsetsTranslated
@@ -40,13 +40,15 @@ class ReviewTranslation(ProcedureGate):
     def question(self, procedure: Run) -> Question:
         """Return the question; the body shows the loss beyond the approved loss, and inexact positions, worst first."""
         increase, result = loss_beyond_approval(procedure), procedure.progress.require(OffsetsTranslated)
-        without_source, new_groups = procedure.progress.without_source, groups_created_later(procedure)
+        without_source = procedure.progress.without_source
+        new_groups, new_topics = groups_created_later(procedure), topics_created_later(procedure)
         rows = procedure.artifacts.load(result.translation)
         inexact = rows[~rows["exact"]].sort_values("bound", ascending=False, na_position="first")
-        created = (
-            f"{len(new_groups)} groups were created after the forecast and move too:"
-            f" {table_cell(first_few(new_groups, 20)) or 'none'}."
-        )
+        created = [
+            f"{len(names)} {kind} were created after the forecast and move too:"
+            f" {table_cell(first_few(names, 20)) or 'none'}."
+            for kind, names in (("groups", new_groups), ("topics", new_topics))
+        ]
         refused = int((inexact["class"] == TranslationClass.REFUSED.value).sum())
         body = "\n".join(
             [
@@ -58,7 +60,7 @@ class ReviewTranslation(ProcedureGate):
                     " the target."
                 ),
                 (f"{_count(result.cut)} unread records have already been deleted from the target by its retention."),
-                *([] if without_source else [created]),
+                *([] if without_source else created),
                 "",
                 "| group | partition | position | on the target | class | may read again | evidence |",
                 "| --- | --- | --- | --- | --- | --- | --- |",

@@ -66,6 +66,8 @@ def sample(kind: Any, full: bool) -> Any:
         return {"key": sample(arguments[1], full)} if full else {}
     if is_dataclass(kind):
         return kind(**samples(kind, full))
+    if hasattr(kind, "_fields"):
+        return kind(**{name: sample(hint, full) for name, hint in get_type_hints(kind).items()})
     return {int: 7, float: 1.5, str: "words", bool: full, Any: {"any": [1, None]}}[kind]
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import ApprovalMissing, Contradiction, DeadlinePassed, Refusal, Superseded
+from kafka_dr.errors import ApprovalMissing, Contradiction, DeadlinePassed, KafkaUnavailable, Refusal, Superseded
 from kafka_dr.procedure import artifacts, progress, systems
 from kafka_dr.procedure.entries import FailoverForecast
 from kafka_dr.procedure.progress import NotYet, WaitLonger
@@ -100,6 +100,61 @@ def test_patience_ends_before_the_deadline(bench: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
     with pytest.raises(WaitLonger, match="Zero lag: 3 of 4"):
         bench.opened().progress.wait("wait_for_zero_lag", "Zero lag", never, 30)
+
+
+def failing(*errors: Exception) -> Callable[[], str]:
+    """An act that fails with these errors, one at each call, and then succeeds."""
+    left = iter(errors)
+
+    def act() -> str:
+        if error := next(left, None):
+            raise error
+        return "done"
+
+    return act
+
+
+def away(may_pass: bool = True) -> KafkaUnavailable:
+    """The error of a cluster that does not answer."""
+    return KafkaUnavailable("listing groups failed", "no answer in time", "look", may_pass)
+
+
+def test_a_wait_outlasts_an_error_that_may_pass(bench: Any) -> None:
+    """A broker that restarts ends no wait; an error that stays does, at once."""
+    waits = bench.opened().progress
+    assert waits.wait("forecast", "It", failing(away(), NotYet("3 of 4"), away()), 30) == "done"
+    with pytest.raises(KafkaUnavailable, match="no answer"):
+        waits.wait("forecast", "It", failing(away(may_pass=False)), 30)
+
+
+def test_a_wait_ends_at_its_deadline_with_the_error_seen_last(bench: Any) -> None:
+    """The deadline counts for errors, too."""
+    with pytest.raises(DeadlinePassed, match="Zero lag: not within 0 s.*no answer in time"):
+        bench.opened().progress.wait("forecast", "Zero lag", failing(*[away()] * 9), 0.05)
+
+
+def test_an_act_is_repeated_after_errors_that_may_pass(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that stays is raised at once, and a refusal, too."""
+    monkeypatch.setattr(progress, "_ACT_AGAIN_SECONDS", 0.01)
+    acts = bench.opened().progress
+    assert acts.outlast(failing(away(), away())) == "done"
+    with pytest.raises(KafkaUnavailable):
+        acts.outlast(failing(away(may_pass=False)))
+    with pytest.raises(Refusal):
+        acts.outlast(failing(Refusal("no")))
+
+
+def test_an_outage_is_outlasted_for_its_time_only(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also over several wakings of the step: their times add up."""
+    monkeypatch.setattr(progress, "_ACT_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
+    procedure = bench.opened()
+    with pytest.raises(WaitLonger, match="no answer") as waits:
+        procedure.progress.outlast(failing(*[away()] * 99))
+    assert waits.value.outlasted is not None and 0 <= waits.value.outlasted < 30
+    procedure.progress.outlasted = procedure.request.deadlines.outage_seconds
+    with pytest.raises(KafkaUnavailable):
+        procedure.progress.outlast(failing(away()))
 
 
 def test_the_fence_limits_every_wait_behind_it(bench: Any) -> None:

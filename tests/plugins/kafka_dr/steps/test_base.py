@@ -214,6 +214,23 @@ def test_a_long_wait_gives_the_slot_back_and_looks_again(bench: Any) -> None:
     assert bench.kinds("wait_for_zero_lag") == [Entry.INTENT, Entry.OUTCOME]
 
 
+def test_a_woken_step_remembers_how_long_a_system_is_away(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow hands the time back, so that many short waits do not outlast `outage_seconds` together."""
+    monkeypatch.setattr("kafka_dr.procedure.progress.PATIENCE_SECONDS", 0.0)
+    bench.opened()
+    step = Act(error=ConnectUnavailable("no answer", may_pass=True), task_id="forecast")
+    with pytest.raises(TaskDeferred) as deferred:
+        step.execute(bench.context())
+    outlasted = deferred.value.kwargs["outlasted"]
+    with pytest.raises(TaskDeferred) as again:
+        step.resume(bench.context(), {}, outlasted=outlasted)
+    assert again.value.kwargs["outlasted"] > outlasted >= 5
+    with pytest.raises(AirflowException) as ended:
+        step.resume(bench.context(), {}, outlasted=86_400)
+    assert not isinstance(ended.value, AirflowFailException) and step.acts == 3
+    assert bench.kinds("forecast") == [Entry.INTENT, Entry.FAILURE]
+
+
 def test_the_fence_clock_stops_every_step(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once clients have been fenced for max_fence_seconds no step before the opening acts."""
     procedure = bench.opened()

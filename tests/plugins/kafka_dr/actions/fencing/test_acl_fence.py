@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-from kafka_dr.actions.fencing.acl_fence import added_entries, dead_brokers, probe_partitions
+from kafka_dr.actions.fencing.acl_fence import added_entries, dead_brokers
+from kafka_dr.actions.scope.plan_scope import cut_off_of, topics_of
 from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import FenceNotProven, KafkaUnavailable
+from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.steps.planned.fence_producers import FenceProducers
@@ -159,19 +160,47 @@ def test_a_topic_that_changed_since_the_forecast_is_refused(ready: Any) -> None:
         fence(ready)
 
 
+def test_a_topic_that_changed_ends_the_run_before_a_client_is_stopped(ready: Any) -> None:
+    """Nothing is fenced, and no drain hook is asked."""
+    ready.clusters["primary"].partitions["orders"][1] = 1
+    with pytest.raises(AirflowFailException, match="Topics changed"):
+        fence(ready)
+    assert ready.clusters["primary"].acls == {GRANT, MM2}
+
+
+def test_a_topic_created_since_the_forecast_moves_too(ready: Any) -> None:
+    """It is fenced, has a cut-off, and is named for the review; a second run names it again."""
+    source = ready.clusters["primary"]
+    source.partitions["born"], source.log_ends[TopicPartition("born", 1)] = {0: 1, 1: 1}, 7
+    for _ in range(2):
+        figures = fence(ready)
+        assert figures["topics_since_forecast"] == [["born", "born", 2, "id-born"]]
+    assert {entry.name for entry in source.acls if entry.permission == "deny"} >= {"orders", "born"}
+    procedure = ready.procedure()
+    assert cut_off_of(procedure)[TopicPartition("born", 1)] == 7
+    assert topics_of(procedure) == ["orders", "born"]
+
+
+def test_a_topic_created_while_the_fence_is_set_is_fenced_as_well(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients may create one until their writes are refused."""
+    source, add = ready.clusters["primary"], Acls.add
+
+    def create_and_add(self: Acls, entries: Any) -> None:
+        source.partitions["late"] = {0: 1}
+        add(self, entries)
+
+    monkeypatch.setattr(Acls, "add", create_and_add)
+    assert [row[0] for row in fence(ready)["topics_since_forecast"]] == ["late"]
+    assert "late" in {entry.name for entry in source.acls if entry.permission == "deny"}
+
+
 def test_every_broker_is_probed(ready: Any) -> None:
-    """A broker that leads no partition of the probe's topic (a leader moved, a broker was added) is named, and
-    nothing counts as proven.
-    """
+    """Each broker that leads a partition of the probe's topic is written to."""
     source = ready.clusters["primary"]
     source.broker_ids, source.partitions[PROBE_TOPIC] = [1, 2, 3], {0: 3, 1: 1, 2: 2}
-    assert probe_partitions(source, PROBE_TOPIC) == {1: 1, 2: 2, 3: 0}
-    source.partitions[PROBE_TOPIC] = {0: 1, 1: 1, 2: None}
-    with pytest.raises(FenceNotProven, match=r"brokers \[2, 3\]"):
-        probe_partitions(source, PROBE_TOPIC)
-    with pytest.raises(AirflowFailException, match=r"brokers \[2, 3\]"):
-        fence(ready)
-    assert Entry.OUTCOME not in ready.kinds(STEP)
+    source.placed[PROBE_TOPIC] = {0: (3,), 1: (1,), 2: (2,)}
+    assert fence(ready)["brokers_refusing"] == [1, 2, 3]
+    assert sorted(ready.probed[-3:]) == [0, 1, 2]
 
 
 def test_an_unproven_fence_has_no_time(make_bench: Any) -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -35,7 +35,9 @@ from kafka_dr.hooks.drill.admin_client import AUTHORIZER_TEST, CHECKS, READS, Dr
 from tests.support.drills.scopes import FOREIGN, NAMES, ORDERS, READERS, scope
 
 #: Changes that no drill needs: DrillAdmin refuses them, whatever their arguments.
-NEVER = {"alter_user_scram_credentials", "elect_leaders", "set_sasl_credentials"}
+NEVER = {"alter_user_scram_credentials", "set_sasl_credentials"}
+#: Changes with a method of their own in DrillAdmin.
+OWN = {"delete_topics", "elect_leaders"}
 NOWHERE = {"bootstrap.servers": "127.0.0.1:9"}
 OURS = sorted(scope().topics)
 
@@ -105,7 +107,7 @@ TEXT = st.text(st.characters(exclude_characters="\0"), max_size=9)
 def test_every_method_of_the_library_is_known() -> None:
     """A new release may bring a change that nobody has thought of: this test then fails, and DrillAdmin refuses it."""
     public = {name for name in dir(AdminClient) if not name.startswith("_")}
-    assert public == READS | set(CHECKS) | {"delete_topics"} | NEVER
+    assert public == READS | set(CHECKS) | OWN | NEVER
     assert set(ARGUMENTS) == set(CHECKS) | {"delete_topics"}
     assert not READS & (set(CHECKS) | NEVER)
 
@@ -117,6 +119,19 @@ def test_what_is_not_known_to_be_harmless_is_refused(name: str) -> None:
     with pytest.raises(OutsideDrill, match=name):
         getattr(DrillAdmin(sent, scope()), name)([ORDERS])  # type: ignore[arg-type]
     assert sent.requests == []
+
+
+def test_leaders_are_elected_of_topics_in_the_scope_alone() -> None:
+    """One foreign topic among them keeps the whole request from being sent."""
+    elected: list[Any] = []
+    sent = SimpleNamespace(elect_leaders=lambda kind, partitions, **_: elected.append((kind, partitions)))
+    admin = DrillAdmin(sent, scope())  # type: ignore[arg-type]
+    wanted = [TopicPartition(NAMES.own.probe, 0), TopicPartition(FOREIGN[0], 0)]
+    with pytest.raises(OutsideDrill, match="electing a leader"):
+        admin.elect_leaders(ElectionType.PREFERRED, wanted)
+    assert elected == []
+    admin.elect_leaders(ElectionType.PREFERRED, wanted[:1])
+    assert elected == [(ElectionType.PREFERRED, wanted[:1])]
 
 
 @pytest.mark.parametrize("name", sorted(READS))

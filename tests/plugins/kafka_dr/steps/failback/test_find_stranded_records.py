@@ -266,9 +266,9 @@ def test_what_came_with_an_earlier_failback_is_not_looked_through(planned: Any) 
     there = ReturnedClusterLogs.of(procedure, way.failover)
     assert begun_at(procedure, way.failover, there) == ({}, {})
     earlier = SimpleNamespace(id="earlier", request=SimpleNamespace(source="standby", target="primary"))
-    plan = SimpleNamespace(topics=[SimpleNamespace(topic="orders")])
-    said = SimpleNamespace(cut_off={ORDERS: 7}, boundary={ORDERS: 4}, local_ends={}, planned=plan)
-    earlier.progress = SimpleNamespace(done=lambda _: said, require=lambda _: said, move=lambda: said)
+    said = SimpleNamespace(cut_off={ORDERS: 7}, boundary={ORDERS: 4}, local_ends={})
+    moved = [SimpleNamespace(topic="orders")]
+    earlier.progress = SimpleNamespace(done=lambda _: said, require=lambda _: said, moved_topics=lambda: moved)
     earlier.artifacts = SimpleNamespace(load=lambda ends: partitions_frame(ends, "offset"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stranded_input, "opened_before", lambda *_: earlier)

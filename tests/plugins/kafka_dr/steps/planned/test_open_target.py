@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.group_requests import Position
-from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused, WriteUnknown
 from kafka_dr.steps.planned.open_target import OpenTarget
 from kafka_dr.steps.shared.verify_clients import VerifyClients
 from kafka_dr.vocabulary import Entry, Step
@@ -173,11 +174,46 @@ def test_opening_twice_is_opening_once(bench: Any) -> None:
     assert bench.kinds(STEP) == [Entry.INTENT, Entry.OUTCOME]
 
 
-def test_a_probe_refused_for_another_reason_proves_no_fence(bench: Any) -> None:
-    """Too few replicas refuse a write today and take it tomorrow: that is no fence."""
+def test_a_probe_refused_for_another_reason_proves_no_fence(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too few replicas refuse a write today and take it tomorrow: that is no fence. The step waits for an answer."""
+    monkeypatch.setattr("kafka_dr.procedure.progress.PATIENCE_SECONDS", 0.0)
     bench.stopped()
     bench.probe_answers[0] = WriteRefused("NOT_ENOUGH_REPLICAS", False, 1)
-    with pytest.raises(AirflowFailException):
+    with pytest.raises(TaskDeferred):
+        open_(bench)
+    assert denials(bench) and bench.kinds(STEP) == []
+    with pytest.raises(AirflowException, match="got no clear answer"):
+        OpenTarget(task_id=STEP.value).resume(bench.context(), outlasted=86_400)
+    del bench.probe_answers[0]
+    open_(bench)
+    assert denials(bench) == set()
+
+
+def test_a_canary_is_written_again_while_a_leader_moves(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the target refuses for good ends the step; what passes does not undo the whole failover."""
+    monkeypatch.setattr("kafka_dr.procedure.progress._ACT_AGAIN_SECONDS", 0.0)
+    bench.stopped()
+    answers = iter([WriteUnknown("_TIMED_OUT"), WriteRefused("NOT_LEADER_FOR_PARTITION", False, 1)])
+    real = bench.writer
+
+    def writer(alias: str) -> Any:
+        made, answer = real(alias), next(answers, None) if alias == "standby" else None
+        return SimpleNamespace(probe=made.probe, write=(lambda *_, **__: answer) if answer else made.write)
+
+    monkeypatch.setattr(bench, "writer", writer)
+    open_(bench)
+    assert next(answers, None) is None and bench.kinds(STEP) == [Entry.INTENT, Entry.OUTCOME]
+
+
+def test_a_canary_that_is_refused_for_good_ends_the_step(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that no later write would get through."""
+    bench.stopped()
+    real = bench.writer
+    refused = WriteRefused("POLICY_VIOLATION", False, 1)
+    monkeypatch.setattr(
+        bench, "writer", lambda alias: SimpleNamespace(probe=real(alias).probe, write=lambda *_, **__: refused)
+    )
+    with pytest.raises(AirflowFailException, match="did not accept the canary"):
         open_(bench)
 
 

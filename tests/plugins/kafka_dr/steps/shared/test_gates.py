@@ -209,9 +209,14 @@ def translated(
     evidence: str = "d|<b>",
     holes: tuple[int, ...] = (),
     cut: tuple[int, ...] = (),
+    born_topics: list[str] = [],
 ) -> None:
     """A translation of one position in the journal."""
     procedure = bench.stopped()
+    if born_topics:
+        fenced = bench.entries(Step.FENCE_PRODUCERS)[-1].payload
+        rows = [[topic, topic, 1, None] for topic in born_topics]
+        bench.done(procedure, Step.FENCE_PRODUCERS, **fenced | {"topics_since_forecast": rows})
     bench.done(procedure, Step.DRAIN_CONSUMERS, groups=[], groups_since_forecast=born)
     row = {
         "group": "g",
@@ -263,6 +268,12 @@ def test_the_review_asks_about_groups_born_since(bench: Any) -> None:
     """Groups nobody approved yet are asked about though every position is exact."""
     translated(bench, exact=True, born=["late"])
     assert "late" in review(bench)[1]
+
+
+def test_the_review_asks_about_topics_created_since(bench: Any) -> None:
+    """As about groups."""
+    translated(bench, exact=True, born=[], born_topics=["invoices"])
+    assert "1 topics were created after the forecast and move too: invoices." in review(bench)[1]
 
 
 @pytest.mark.parametrize(
