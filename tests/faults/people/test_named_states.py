@@ -261,6 +261,22 @@ def test_topic_changed_between_forecast_and_fence(scene: Scene, change: Callable
     scene.returned(run, "fence_producers", f"Topics changed since the forecast.*{name}")
 
 
+def test_topic_created_between_forecast_and_fence(scene: Scene) -> None:
+    """It moves with the others: fenced, with a cut-off, drained, and named for the second person's review."""
+    made: list[str] = []
+    scene.at["fence_producers"] = lambda run: made.append(scene.topic(partitions=2, records=3))
+    run = scene.run()
+    assert scene.driver.forward(run, until="review_translation"), run.texts
+    (name,) = made
+    assert f"1 topics were created after the forecast and move too: {name}." in run.questions["review_translation"]
+    assert scene.write(SOURCE, "producer", name) == "TOPIC_AUTHORIZATION_FAILED"
+    fenced = scene.journal().last(run.procedure_id, "fence_producers", "outcome").payload
+    assert [row[:3] for row in fenced["topics_since_forecast"]] == [[name, name, 2]]
+    evidence = scene.give_back(run)
+    assert {row["topic"]: row["offset"] for row in evidence["cut_off"] if row["offset"] == 3}[name] == 3
+    assert evidence["outcome"] == "returned" and scene.changed() + scene.unusable() == []
+
+
 # -- one move just after another -----------------------------------------------------------------------------------
 
 
