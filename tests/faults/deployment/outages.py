@@ -178,7 +178,7 @@ class OutageTrips(SteppedTrips):
         return code
 
     def _change(self, dag_id: str, params: Mapping[str, Any], writes: bool, **facts: Any) -> CheckResult:
-        """Change clusters; MirrorMaker 2 may write records again, as after a crash, when its worker or a broker ends."""
+        """Change clusters; MirrorMaker 2 may write records again when its worker or a broker has ended."""
         return super()._change(dag_id, params, writes, **facts | {"crashed": True})
 
     def _begin_outage(self) -> None:
