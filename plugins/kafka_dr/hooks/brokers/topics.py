@@ -130,7 +130,7 @@ class ClusterTopics(ClusterConnection):
         """Let the first replica of each of these partitions lead it; one that leads already, or is away, is left."""
         wanted = [WirePartition(topic, partition) for partition in partitions]
         with self._border(f"electing leaders of topic {topic!r}"):
-            self._admin.elect_leaders(ElectionType.PREFERRED, wanted, request_timeout=timeout).result(timeout + 5)
+            self._admin.elect_leaders(ElectionType.PREFERRED, wanted).result(timeout + 5)
 
     def delete_topic(self, name: str, timeout: float = REQUEST_SECONDS) -> bool:
         """Delete a topic and wait until the cluster no longer lists the topic; return whether the topic existed."""
