@@ -58,6 +58,8 @@ class Rehearsal:
     """
 
     dag_id = "planned_failover"
+    #: Whether brokers restart while clients write: all producers of the load are then idempotent.
+    leaders_move = False
 
     def __init__(
         self,
@@ -82,7 +84,11 @@ class Rehearsal:
         self._client_topics: list[str] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._client_folder = folder / f"clients-{seed}"
-        self.load = Load(self.status, folder / f"load-{seed}", rate, seed, load_topics) if rate else None
+        self.load = (
+            Load(self.status, folder / f"load-{seed}", rate, seed, load_topics, idempotent=self.leaders_move)
+            if rate
+            else None
+        )
 
     def open_lab(self, state: Path) -> Lab:
         """Return the lab whose folder is `state`; a subclass returns a lab in containers."""

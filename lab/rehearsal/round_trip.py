@@ -160,7 +160,14 @@ class RoundTrips(LostSourceRehearsal):
         if self.load and self._loads:
             folder = self.folder / f"load-{self.seed}-{self._loads}"
             self.load = Load(
-                self.status, folder, self.rate, self.seed, self.load.topics, cluster=self.source, first=2 * self._loads
+                self.status,
+                folder,
+                self.rate,
+                self.seed,
+                self.load.topics,
+                cluster=self.source,
+                first=2 * self._loads,
+                idempotent=self.leaders_move,
             )
         self._loads += 1
         super().start_load(seconds)

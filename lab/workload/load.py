@@ -41,11 +41,14 @@ class Load:
         cluster: alias of the cluster to write to.
         first: number of the first process. Two loads on the same topics need different numbers, because the numbers are
             part of the record ids.
+        idempotent: whether all producers are idempotent; else every second one. Another producer writes a record twice
+            when a leader moves just after it has written the record.
     """
 
     def __init__(
         self, status: Mapping[str, Any], folder: Path, rate: int = 20_000, seed: int = 1,
         topics: Mapping[str, int] | None = None, workers: int = 2, cluster: str = "primary", first: int = 0,
+        idempotent: bool = False,
     ) -> None:  # fmt: skip
         rng = random.Random(seed)
         self.folder = folder
@@ -58,7 +61,7 @@ class Load:
             }
         )
         self._rate = rate / workers
-        self._numbers = range(first, first + workers)
+        self._numbers, self._idempotent = range(first, first + workers), idempotent
         self._properties = status["clusters"][cluster]["client_properties"]
         self._processes: list[subprocess.Popen[str]] = []
         self._admin = AdminClient(dict(self._properties["admin"]))
@@ -91,6 +94,7 @@ class Load:
                 "topics": self.topics,
                 "folder": str(self.folder),
                 "properties": self._properties["producer"],
+                "idempotent": self._idempotent or worker % 2 == 1,
             }
             # The pipe stays open: if this process ends, the pipe ends, and the load process stops.
             pipe = cast("IO[str]", process.stdin)

@@ -53,8 +53,8 @@ class LoadWorker:
         self._number, self._rate = task["worker"], task["rate"]
         self._topics = list(task["topics"])
         self._spread = [(topic, p) for topic in self._topics for p in range(task["topics"][topic])]
-        # Half of the processes use an idempotent producer, to which a fence answers with another error.
-        idempotent = self._number % 2 == 1
+        # A fence answers an idempotent producer with another error.
+        idempotent = task["idempotent"]
         self._config = {
             **task["properties"],
             "acks": "all",

@@ -31,7 +31,14 @@ class FullProducer:
 def test_a_full_queue_keeps_nobody_waiting(tmp_path: Path) -> None:
     """Whoever stops the load does not wait until all that is due has been tried; what finds no room is let go."""
     worker = LoadWorker(
-        {"worker": 0, "rate": 100_000, "topics": {"orders": 1}, "folder": str(tmp_path), "properties": {}}
+        {
+            "worker": 0,
+            "rate": 100_000,
+            "topics": {"orders": 1},
+            "folder": str(tmp_path),
+            "properties": {},
+            "idempotent": False,
+        }
     )
     full = FullProducer(worker, polls=5)
     with (tmp_path / "load-0.acks").open("wb") as acks:
