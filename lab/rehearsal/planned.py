@@ -45,6 +45,7 @@ class Rehearsal:
         dag_id: the procedure that `run` runs.
         source: alias of the cluster that clients leave.
         target: alias of the cluster that clients move to.
+        load_options: further arguments of `Load`.
         crashed: MirrorMaker 2 or the target's broker was killed, so that the target may have repeats.
 
     Args:
@@ -58,19 +59,12 @@ class Rehearsal:
     """
 
     dag_id = "planned_failover"
-    #: Whether brokers restart while clients write: all producers of the load are then idempotent.
-    leaders_move = False
+    load_options: Mapping[str, Any] = {}
 
     def __init__(
-        self,
-        state: Path,
-        folder: Path,
-        seed: int,
-        rate: int = 0,
-        scale: float = 1.0,
-        groups: int | None = None,
+        self, state: Path, folder: Path, seed: int, rate: int = 0, scale: float = 1.0, groups: int | None = None,
         load_topics: Mapping[str, int] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.lab = self.open_lab(state)
         self.folder = folder
         self.seed, self.rate = seed, rate
@@ -84,11 +78,8 @@ class Rehearsal:
         self._client_topics: list[str] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._client_folder = folder / f"clients-{seed}"
-        self.load = (
-            Load(self.status, folder / f"load-{seed}", rate, seed, load_topics, idempotent=self.leaders_move)
-            if rate
-            else None
-        )
+        load_folder = folder / f"load-{seed}"
+        self.load = Load(self.status, load_folder, rate, seed, load_topics, **self.load_options) if rate else None
 
     def open_lab(self, state: Path) -> Lab:
         """Return the lab whose folder is `state`; a subclass returns a lab in containers."""

@@ -159,16 +159,8 @@ class RoundTrips(LostSourceRehearsal):
         """Start the load on the clients' cluster, with new record ids, and wait `seconds`."""
         if self.load and self._loads:
             folder = self.folder / f"load-{self.seed}-{self._loads}"
-            self.load = Load(
-                self.status,
-                folder,
-                self.rate,
-                self.seed,
-                self.load.topics,
-                cluster=self.source,
-                first=2 * self._loads,
-                idempotent=self.leaders_move,
-            )
+            options = {"cluster": self.source, "first": 2 * self._loads, **self.load_options}
+            self.load = Load(self.status, folder, self.rate, self.seed, self.load.topics, **options)
         self._loads += 1
         super().start_load(seconds)
 

@@ -144,7 +144,7 @@ class _Hit:
 class OutageTrips(SteppedTrips):
     """Moves clients to and fro; one step of each procedure is held while something fails."""
 
-    leaders_move = True
+    load_options: Mapping[str, Any] = {"idempotent": True}
 
     def __init__(self, lab: Lab, folder: Path, **workload: Any) -> None:
         super().__init__(lab.root, folder, 4245, **workload)
