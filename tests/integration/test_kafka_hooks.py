@@ -99,6 +99,23 @@ def test_a_worker_says_that_offsets_can_be_set_and_nothing_changes(mirror: Mirro
     assert mirror.status(FORWARD).running and mirror.offsets(FORWARD).aliases == {"primary"}
 
 
+def test_a_partition_is_placed_led_and_set_as_asked(primary: KafkaCluster, topic: str) -> None:
+    """As the probe's topic needs it: on a chosen broker, led by it, with one setting changed and the others kept."""
+    (broker,) = primary.brokers()
+    assert primary.create_partitions(topic, 5, assignment=[[broker.id]]) is True
+    assert primary.topics([topic])[topic].replicas[4] == (broker.id,)
+    # An election that is not needed is no error.
+    primary.elect_preferred_leaders(topic, range(5))
+    assert set(primary.topics([topic])[topic].partitions.values()) == {broker.id}
+    primary.set_config(topic, "retention.ms", "5000")
+    primary.set_config(topic, "min.insync.replicas", "1")
+    eventually(
+        lambda: {"retention.ms": "5000", "min.insync.replicas": "1"}.items() <= primary.configs([topic])[topic].items(),
+        "both settings",
+        10,
+    )
+
+
 def test_creating_twice_is_harmless_and_another_shape_is_found_out(primary: KafkaCluster, topic: str) -> None:
     """The same topic again is False; other partitions than asked for are an error; configs are read back."""
     assert primary.create_topic(topic, 4, 1) is False
