@@ -25,7 +25,8 @@ def probe_partitions(cluster: KafkaCluster, topic: str) -> dict[int, int]:
     brokers = sorted(broker.id for broker in cluster.brokers())
     if topic not in cluster.topics([topic]):
         make_probe_topic(cluster, topic, brokers)
-    if cluster.configs([topic]).get(topic, {}).get("min.insync.replicas") != "1":
+    settings = cluster.configs([topic]).get(topic)
+    if settings is not None and settings.get("min.insync.replicas") != "1":
         cluster.set_config(topic, "min.insync.replicas", "1")
     info = cluster.topics([topic])[topic]
     if assignment := missing_assignment(brokers, info.replicas):
