@@ -17,7 +17,7 @@ class SendNotices(BaseOperator):
     """Send what is due now; the check has ended before, so that no server of notices delays it or makes it fail."""
 
     def execute(self, context: Any) -> None:
-        """Send; a notice that is not sent is told in the log, and stands in the table of notices."""
+        """Send; a notice that is not sent is written to the log, and stands in the table of notices."""
         try:
             send_due_notices(self.log.warning, deliver_notice)
         except SwitchbackError as error:
