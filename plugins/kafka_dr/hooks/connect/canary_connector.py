@@ -72,7 +72,7 @@ class CanaryConnector:
         while not (answer := self._endpoint.attempt(method, path, body, max(1.0, ends_at - time.monotonic()))).ok:
             if missing_is_fine and answer.status == 404:
                 return
-            if (answer.status not in (0, 409) and answer.status < 500) or time.monotonic() >= ends_at:
+            if not answer.may_pass or time.monotonic() >= ends_at:
                 seen = f"HTTP {answer.status}" if answer.status else answer.text
                 raise self._endpoint.failure(f"the request {method} {path} to Connect failed", seen)
             time.sleep(_POLL_SECONDS)

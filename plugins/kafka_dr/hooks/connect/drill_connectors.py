@@ -96,7 +96,7 @@ class DrillConnectors:
             if answer.status in (fine_statuses or set()) or (answer.status == 409 and exists()):
                 return answer
             seen = f"HTTP {answer.status}" if answer.status else seen or answer.text
-            if (answer.status not in (0, 409) and answer.status < 500) or time.monotonic() >= ends_at:
+            if not answer.may_pass or time.monotonic() >= ends_at:
                 raise self._endpoint.failure(f"the request {method} {path} to Connect failed", seen)
             time.sleep(_POLL_SECONDS)
         return answer

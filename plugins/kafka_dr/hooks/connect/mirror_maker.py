@@ -382,9 +382,9 @@ def _is_enabled(config: Mapping[str, str]) -> bool:
 
 
 def _is_transient(answer: HttpAnswer) -> bool:
-    """Whether a second request may succeed: after no answer, a 409, a 5xx, or a starting worker's 404.
+    """Whether a second request may succeed: `HttpAnswer.may_pass`, or a starting worker's 404.
 
     The 404 of a starting worker has no JSON object. A 404 with a JSON object means that no such connector exists.
     """
     starting = answer.status == 404 and not isinstance(answer.body, dict)
-    return answer.status in (0, 409) or answer.status >= 500 or starting
+    return answer.may_pass or starting
