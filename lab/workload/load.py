@@ -41,8 +41,8 @@ class Load:
         cluster: alias of the cluster to write to.
         first: number of the first process. Two loads on the same topics need different numbers, because the numbers are
             part of the record ids.
-        idempotent: whether all producers are idempotent; else every second one. Another producer writes a record twice
-            when a leader moves just after it has written the record.
+        idempotent: whether all producers are idempotent; else every second one is. A producer that is not idempotent
+            may write a record twice when a partition's leader moves.
     """
 
     def __init__(

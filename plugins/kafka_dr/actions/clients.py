@@ -169,7 +169,8 @@ def write_canary(procedure: Run) -> dict[str, Any]:
     )
     if not isinstance(answer, WriteAccepted):
         refused = isinstance(answer, WriteRefused) and not answer.may_pass
-        raise (ReadBackFailed if refused else partial(KafkaUnavailable, may_pass=True))(
+        failure = ReadBackFailed if refused else partial(KafkaUnavailable, may_pass=True)
+        raise failure(
             "The target did not accept the canary record",
             str(answer),
             f"The DENY entries are removed: clients may write on {procedure.request.target}. Correct what this answer"

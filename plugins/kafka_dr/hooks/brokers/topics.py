@@ -130,6 +130,7 @@ class ClusterTopics(ClusterConnection):
         """Let the first replica of each of these partitions lead it; one that leads already, or is away, is left."""
         wanted = [WirePartition(topic, partition) for partition in partitions]
         with self._border(f"electing leaders of topic {topic!r}"):
+            # No request_timeout: confluent-kafka 2.16.1 then raises SystemError.
             self._admin.elect_leaders(ElectionType.PREFERRED, wanted).result(timeout + 5)
 
     def delete_topic(self, name: str, timeout: float = REQUEST_SECONDS) -> bool:

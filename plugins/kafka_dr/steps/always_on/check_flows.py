@@ -71,7 +71,7 @@ class CheckFlows(BaseOperator):
         return states
 
     def _write_metrics(self) -> None:
-        """Write the metrics file; a failure is written to the log, as the alert on old metrics tells it, too."""
+        """Write the metrics file; a failure is only logged, because an alert reports metrics that are too old."""
         try:
             topology, connections = load_topology(), Connections()
             journal = partial(_open_journal, topology, connections)
