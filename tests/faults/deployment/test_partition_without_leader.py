@@ -33,8 +33,9 @@ class PartlyLost(SteppedTrips):
 
     def place_apart(self) -> tuple[str, int]:
         """Move the replicas of the partition with most positions to the broker AWAY, on both clusters; return it."""
-        held = [place for positions in self.truth.positions.values() for place in positions]
+        held = [(topic, partition) for _, topic, partition, _ in self.truth.placed()]
         self.apart = max(sorted(set(held)), key=held.count)
+        assert wait_for(lambda: self._leader(self.target) is not None, _SECONDS), self.apart
         for alias in (self.source, self.target):
             move_replicas(self.lab, alias, *self.apart, [AWAY])
         return self.apart
@@ -44,11 +45,11 @@ class PartlyLost(SteppedTrips):
         kill(self.lab, f"broker-{member_name(alias, AWAY)}")
         assert wait_for(lambda: self._leader(alias) == -1, _SECONDS), self.apart
 
-    def _leader(self, alias: str) -> int:
+    def _leader(self, alias: str) -> int | None:
+        """Return the id of the broker that leads the partition, -1 without leader; None if it does not exist yet."""
         topic, partition = self.apart
-        admin = AdminClient(client(self.lab, alias, "admin"))
-        leader: int = admin.list_topics(topic, timeout=5.0).topics[topic].partitions[partition].leader
-        return leader
+        found = AdminClient(client(self.lab, alias, "admin")).list_topics(timeout=10.0).topics.get(topic)
+        return found.partitions[partition].leader if found and partition in found.partitions else None
 
     def kill_source(self) -> None:
         """Stop all clients, have samples show what is not mirrored, and lose one broker of the source."""
