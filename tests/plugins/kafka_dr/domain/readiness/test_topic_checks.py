@@ -1,4 +1,4 @@
-"""A partition without leader is a blocker where the procedure needs the partition."""
+"""What keeps clients from working with topics on the target, or a procedure from reading topics, is a blocker."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.readiness.observation import TopicView
+from kafka_dr.domain.readiness.readiness import find_blockers
 from kafka_dr.domain.readiness.topic_checks import partitions_led
 
 from tests.plugins.kafka_dr.domain.readiness.test_readiness import cluster, seen
@@ -39,3 +41,15 @@ def test_prefixed_copies_of_the_targets_topics_must_have_a_leader() -> None:
     tp = TopicPartition("standby.pays", 0)
     observation = replace(seen(source=cluster("primary", leaderless=(tp,))), copies={"standby.pays": "pays"})
     assert [blocker.seen for blocker in partitions_led(observation)] == [str(tp)]
+
+
+def test_topics_that_keep_less_are_listed_by_setting() -> None:
+    """One blocker a setting names topics, both values and both clusters; a thousand topics stay readable."""
+    many = {f"t{n:04}": TopicView("i", 2, 1, {"retention.ms": "9", "retention.bytes": "9"}) for n in range(1000)}
+    less = {name: TopicView("j", 2, 1, {"retention.ms": "8", "retention.bytes": "9"}) for name in many}
+    pair = seen(
+        scope={n: n for n in many}, source=cluster("primary", topics=many), target=cluster("standby", topics=less)
+    )
+    (blocker,) = [b for b in find_blockers(pair) if b.gate == "target_keeps_as_much"]
+    assert "t0000 9 on primary, t0000 8 on standby; " in blocker.seen and blocker.seen.endswith("and 980 more")
+    assert blocker.reason == "retention.ms of topics is lower on the target than on the source"
