@@ -144,6 +144,8 @@ def submit_job(
         env_vars=secrets,
         name=f"{job} {procedure.id}",
         conf={"spark.ui.enabled": "false"} | (_PROTECTED if spark_secret else {}),
+        # OpenLineage describes the Airflow task that runs the job; a command has none.
+        **({} if context else {"openlineage_inject_parent_job_info": False}),
     )
     limit = procedure.request.deadlines.spark_seconds
     try:
