@@ -105,8 +105,10 @@ class LogsSince:
         ]
         reasons = pd.Series(None, asked.index, object)
         reasons[gone] = deleted
-        reasons = reasons.where(~needs, self.source.changes_of(asked["topic"], asked["partition"]).fillna(reasons))
-        return self.target.changes_of(asked["target_topic"], asked["partition"]).fillna(reasons)
+        on_source = self.source.changes_of(asked["topic"], asked["partition"])
+        reasons = on_source.where(on_source.notna() & needs, reasons)
+        on_target = self.target.changes_of(asked["target_topic"], asked["partition"])
+        return on_target.where(on_target.notna(), reasons)
 
     def bounds_now(self, asked: pd.DataFrame) -> pd.DataFrame:
         """Return the job's input `bounds`, one row per partition of `asked`, with the log starts of now."""
@@ -131,9 +133,7 @@ class LogsSince:
         return answered
 
 
-def _read_logs(
-    procedure: Run, alias: str, ends: Mapping[TopicPartition, int], ids: Mapping[str, str]
-) -> ClusterLogs:
+def _read_logs(procedure: Run, alias: str, ends: Mapping[TopicPartition, int], ids: Mapping[str, str]) -> ClusterLogs:
     """Read one cluster's logs, as `ClusterLogs.read`; the cluster is not asked where `ends` is empty."""
     if not ends:
         return ClusterLogs(alias, {}, {})

@@ -99,7 +99,7 @@ def _converted(column: pa.Array, name: str, path: Path) -> Any:
     """Return a Parquet column as an array; raise BadInput for nulls and other types."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     fits = pa.types.is_integer(kind) if name in _NUMBERS else pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    if not fits:
+    if not fits and len(column):
         raise _unusable(path, f"the column `{name}` has type {column.type}, not {TYPES[name].__name__}")
     if column.null_count:
         raise _unusable(path, f"the column `{name}` is null in {column.null_count} rows")

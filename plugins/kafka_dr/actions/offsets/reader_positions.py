@@ -66,12 +66,13 @@ def translate_positions(
         positions: topic (name on the source), partition and offset (next record to read), and, for positions of
             several readers, reader (any text). No two rows have the same reader, topic and partition.
         context: the Airflow task's context; None outside Airflow.
-        tell: called with each line of progress.
+        tell: called with each line of progress; what it returns is ignored.
 
     Returns:
-        The columns of `positions`; target_topic, target_offset (Int64); class (as of groups); exact; bound (Int64):
-        most records that the reader reads again, null if unknown; evidence: from what the offset was found, or why
-        there is none; clamped: a note on records that are skipped. The class is REFUSED where target_offset is null.
+        The columns topic, partition, offset and, if given, reader; target_topic; target_offset (Int64); class (as of
+        groups, REFUSED where target_offset is null); exact; bound (Int64): most records that the reader reads again,
+        null if unknown; evidence: from what the offset was found, or why there is none; clamped: a note on records that
+        may be skipped, null without one.
 
     Raises:
         BadInput: a position is a duplicate, of no topic or partition of the flow, negative, or beyond the cut-off.
@@ -93,7 +94,8 @@ def translate_positions(
     kept = asked[refused.isna()]
     tell(f"{count_of(len(asked) - len(kept), 'position')} can no longer be proven; Spark translates {len(kept)}")
     rows = _translated(procedure, context, folder, job, kept, logs) if len(kept) else _no_rows()
-    return _answers(asked, refused, rows, logs)[[*positions.columns, *_ANSWER.values()]]
+    answers = _answers(asked, refused, rows, logs).astype({"partition": "int32"})
+    return answers[[*(name for name in positions.columns if name in answers), *_ANSWER.values()]]
 
 
 def _inputs_of(procedure: Run) -> tuple[FolderReceipt, Receipt]:
@@ -288,4 +290,6 @@ def without_offset(rows: pd.DataFrame) -> list[str]:
     refused = rows[rows["target_offset"].isna()]
     names = [f"{reader}: " for reader in refused["reader"]] if "reader" in refused else [""] * len(refused)
     columns = refused[["topic", "partition", "offset", "evidence"]].itertuples(index=False)
-    return [f"{name}{topic}-{p} at {offset}: {why}" for name, (topic, p, offset, why) in zip(names, columns, strict=True)]
+    return [
+        f"{name}{topic}-{p} at {offset}: {why}" for name, (topic, p, offset, why) in zip(names, columns, strict=True)
+    ]

@@ -31,6 +31,7 @@ ID = "planned_failover-r1"
 @pytest.fixture
 def run(bench: Any, capsys: pytest.CaptureFixture[str]) -> Any:
     """The command, with the bench's connections; returns its exit code and what it printed."""
+
     def run(*arguments: str) -> tuple[int, str]:
         code = command.main(arguments)
         said = capsys.readouterr()
