@@ -29,6 +29,7 @@ def with_repeats(made: Rehearsal, written: WrittenRecords, remote: str) -> dict[
         written.write("primary", WRITTEN)
         made.kill("connect-standby")
         made.start_again("connect-standby")
+        made.await_state("RUNNING", 2.0)
         ends = written.await_copies(remote, {p: len(ids) for p, ids in written.ids.items()})
         if any(ends[p] > len(ids) for p, ids in written.ids.items()):
             return ends
@@ -73,7 +74,7 @@ def test_each_record_once_across_a_planned_failover(
         begin = {(row["target_topic"], row["partition"]): row["target_offset"] for row in rows}
         assert [row["partition"] for row in rows] == list(before) and {row["target_topic"] for row in rows} == {remote}
         assert any(row["target_offset"] != row["offset"] for row in rows), "the repeats moved no offset"
-        # Under default naming clients write to the topic's own name; who was at none of its records begins at the first.
+        # Under default naming clients go on writing to the topic's own name, which readers read from its beginning.
         begin |= {(topic, p): 0 for p in before if remote != topic}
         reader.read_on("standby", begin, ClusterReader("standby", lab.status()).ends(list(begin)))
         assert reader.seen == Counter(id_ for ids in written.ids.values() for id_ in ids), "lost, or read again"

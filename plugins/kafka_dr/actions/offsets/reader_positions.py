@@ -53,7 +53,7 @@ def translate_positions(
     procedure: Run,
     positions: pd.DataFrame,
     context: Any = None,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Callable[[str], object] = str,
 ) -> pd.DataFrame:
     """Return one row per position, in the order of `positions`, with the offset from which its reader reads on.
 
@@ -75,7 +75,8 @@ def translate_positions(
         may be skipped, null without one.
 
     Raises:
-        BadInput: a position is a duplicate, of no topic or partition of the flow, negative, or beyond the cut-off.
+        BadInput: a column is missing; or a position is a duplicate, of no topic or partition of the flow, negative, or
+            beyond the cut-off.
         Refusal: translate_offsets is not done, or clients return or have returned to the source.
         SystemUnavailable: a cluster or Spark did not do its work.
     """
@@ -124,8 +125,16 @@ def _inputs_of(procedure: Run) -> tuple[FolderReceipt, Receipt]:
 
 def _checked_positions(positions: pd.DataFrame) -> pd.DataFrame:
     """Return reader (empty without that column), topic, partition and offset; refuse duplicates and wrong values."""
+    needed = [*_PARTITION, "offset"]
+    whole = [name for name in ("partition", "offset") if name in positions and _is_whole(positions[name])]
+    if not set(needed) <= {*positions.columns} or (len(positions) and len(whole) < 2):
+        raise BadInput(
+            "The frame of positions lacks a column, or partition or offset is no integer",
+            f"columns: {dict(positions.dtypes.astype(str))}",
+            "Give topic (text), partition and offset (integers without nulls), and reader (text) if there are several.",
+        )
     given = positions.reset_index(drop=True)
-    given = given.assign(reader=given["reader"] if "reader" in given else "").astype({"topic": object})
+    given = given.assign(reader=given.get("reader", "")).astype({"topic": object})
     given = given[[*_KEY, "offset"]].astype({"partition": "int64", "offset": "int64"})
     odd = sorted({name for name in set(given["reader"]) if not name.isprintable()})
     if odd:
@@ -150,6 +159,11 @@ def _checked_positions(positions: pd.DataFrame) -> pd.DataFrame:
             " read, or leave out partitions that the reader has not begun to read.",
         )
     return given
+
+
+def _is_whole(column: pd.Series) -> bool:
+    """Whether a column has integers, and no null."""
+    return pd.api.types.is_integer_dtype(column) and not column.isna().any()
 
 
 def _refuse_outside(asked: pd.DataFrame, procedure: Run) -> None:
@@ -289,7 +303,5 @@ def without_offset(rows: pd.DataFrame) -> list[str]:
     """Return each position without an offset on the target, as text with the reason."""
     refused = rows[rows["target_offset"].isna()]
     names = [f"{reader}: " for reader in refused["reader"]] if "reader" in refused else [""] * len(refused)
-    columns = refused[["topic", "partition", "offset", "evidence"]].itertuples(index=False)
-    return [
-        f"{name}{topic}-{p} at {offset}: {why}" for name, (topic, p, offset, why) in zip(names, columns, strict=True)
-    ]
+    rows = zip(names, refused[["topic", "partition", "offset", "evidence"]].itertuples(index=False), strict=True)
+    return [f"{name}{topic}-{p} at {offset}: {why}" for name, (topic, p, offset, why) in rows]

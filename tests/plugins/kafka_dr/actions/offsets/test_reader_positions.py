@@ -117,6 +117,8 @@ def test_another_log_is_never_taken_for_the_old_one(moved: MovedClients, change:
         (positions_at(3, 4), "more than one position of one reader"),
         (positions_at(3, topic="payments"), "Topics or partitions did not move"),
         (positions_at(3).assign(partition=1), "Topics or partitions did not move"),
+        (positions_at(3).drop(columns="offset"), "lacks a column, or partition or offset is no integer"),
+        (positions_at(3).assign(offset=3.5), "lacks a column, or partition or offset is no integer"),
         (positions_at(3, reader=["a\0"]), "characters that cannot be printed"),
     ],
 )
