@@ -29,7 +29,7 @@ _NAMED = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 if every position has an offset on the target, 1 if some have none, 2 after an error.
+    """Run the command; return 0 if every position has an offset on the target, 1 if some have none, 2 on errors.
 
     With 0 and 1 the output is written, with 2 it is not.
     """

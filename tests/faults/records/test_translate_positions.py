@@ -11,7 +11,7 @@ import pytest
 from lab.checker.readers import ClusterReader
 from lab.environment.state import Lab
 from lab.rehearsal.planned import Rehearsal
-from tests.faults.support.keeping_reader import KeepingReader, WrittenRecords, translated_by_command
+from tests.support.readers.keeping_reader import KeepingReader, WrittenRecords, translated_by_command
 from tests.faults.support.lost_scene import lost_scene
 from tests.faults.support.stepping import Run, stepping
 from tests.support.lab_clients import mirrored, new_topic

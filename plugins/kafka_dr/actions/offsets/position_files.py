@@ -1,4 +1,4 @@
-"""Read files of positions that readers keep outside Kafka's groups, and write the translated positions to a file.
+"""Read files of positions that readers keep outside Kafka's groups, and write translated positions to a file.
 
 A *reader* is a program that stores its positions itself, for example Flink, Spark, or a program with a database table.
 """
@@ -24,7 +24,7 @@ from kafka_dr.hooks.private_files import private_file
 TYPES: Mapping[str, type] = {"topic": str, "partition": int, "offset": int, "reader": str}
 OPTIONAL = "reader"
 _ENDINGS = (".json", ".parquet")
-_NUMBERS = {"partition": np.iinfo(np.int32), "offset": np.iinfo(np.int64)}
+_NUMBERS: Mapping[str, Any] = {"partition": np.iinfo(np.int32), "offset": np.iinfo(np.int64)}
 _EXPECTED = (
     "The input is a JSON list of objects, or a Parquet file, with `topic` (text), `partition` and `offset` (integers),"
     " and, if it has positions of several readers, `reader` (text). `offset` is the next record to read."

@@ -303,5 +303,5 @@ def without_offset(rows: pd.DataFrame) -> list[str]:
     """Return each position without an offset on the target, as text with the reason."""
     refused = rows[rows["target_offset"].isna()]
     names = [f"{reader}: " for reader in refused["reader"]] if "reader" in refused else [""] * len(refused)
-    rows = zip(names, refused[["topic", "partition", "offset", "evidence"]].itertuples(index=False), strict=True)
-    return [f"{name}{topic}-{p} at {offset}: {why}" for name, (topic, p, offset, why) in rows]
+    columns = (refused[name].tolist() for name in ("topic", "partition", "offset", "evidence"))
+    return [f"{name}{t}-{p} at {offset}: {why}" for name, t, p, offset, why in zip(names, *columns, strict=True)]

@@ -13,7 +13,7 @@ import pytest
 from kafka_dr.commands.translate_positions import main
 
 from tests.support.bench import ORDERS
-from tests.support.moved_readers import MovedClients, positions_at, readers_at
+from tests.support.readers.moved_clients import MovedClients, positions_at, readers_at
 
 ID = "planned_failover-r1"
 

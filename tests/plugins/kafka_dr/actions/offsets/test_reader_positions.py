@@ -18,7 +18,7 @@ from tests.support.bench import ORDERS
 from tests.support.facts import figures_of
 from tests.support.given_up_source import STOP, TRANSLATE, execute
 from tests.support.lost_source import held, seen
-from tests.support.moved_readers import ON_TARGET, MovedClients, positions_at, readers_at
+from tests.support.readers.moved_clients import ON_TARGET, MovedClients, positions_at, readers_at
 
 ALIKE = ["target_topic", "class", "exact", "bound", "evidence"]
 
