@@ -11,10 +11,10 @@ import pytest
 from lab.checker.readers import ClusterReader
 from lab.environment.state import Lab
 from lab.rehearsal.planned import Rehearsal
-from tests.support.readers.keeping_reader import KeepingReader, WrittenRecords, translated_by_command
 from tests.faults.support.lost_scene import lost_scene
 from tests.faults.support.stepping import Run, stepping
 from tests.support.lab_clients import mirrored, new_topic
+from tests.support.readers.keeping_reader import KeepingReader, WrittenRecords, translated_by_command
 from tests.support.rehearsals import SEED, kept_if_it_fails
 
 PARAMS = {"source": "primary", "target": "standby", "reason": "readers with positions of their own"}
