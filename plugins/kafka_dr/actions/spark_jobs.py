@@ -113,7 +113,7 @@ def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
 def submit_job(
     procedure: Run, context: Any, job: str, input_folder: Path, output_folder: Path, failure_reason: str
 ) -> None:
-    """Submit a job to Spark and wait until the job has ended.
+    """Submit a job to Spark and wait until the job has ended; an empty context means that no Airflow task runs it.
 
     Raises:
         SparkFailed: the job failed, or was killed after the deadline `spark_seconds`.
@@ -129,6 +129,8 @@ def submit_job(
     spark_secret = procedure.systems.connections.spark_secret(procedure.topology.spark.connection)
     if spark_secret:
         secrets["KAFKA_DR_SPARK_SECRET"] = spark_secret
+    # OpenLineage describes the Airflow task that runs the job; a command has none.
+    outside_airflow: dict[str, Any] = {} if context else {"openlineage_inject_parent_job_info": False}
     submission = SparkSubmitOperator(  # noqa: AIR001 (run by the step, no task of a DAG)
         task_id="spark_submit",
         application=str(home / "jobs" / f"{job}.py"),
@@ -144,6 +146,7 @@ def submit_job(
         env_vars=secrets,
         name=f"{job} {procedure.id}",
         conf={"spark.ui.enabled": "false"} | (_PROTECTED if spark_secret else {}),
+        **outside_airflow,
     )
     limit = procedure.request.deadlines.spark_seconds
     try:
