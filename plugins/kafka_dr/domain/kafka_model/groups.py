@@ -33,7 +33,7 @@ class GroupRecord:
 
 
 class _Cursor:
-    """Reads Kafka's primitive types of the protocol one after the other."""
+    """Reads values of the protocol's basic types, one after the other."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0
@@ -86,11 +86,13 @@ def _sessions(cursor: _Cursor) -> dict[str, float]:
     for _ in range(cursor.number("i")):
         cursor.text()
         instance = cursor.text() if version >= 3 else None
-        cursor.text(), cursor.text()
+        cursor.text()
+        cursor.text()
         if version >= 1:
             cursor.number("i")
         milliseconds = cursor.number("i")
-        cursor.skip_bytes(), cursor.skip_bytes()
+        cursor.skip_bytes()
+        cursor.skip_bytes()
         if instance is not None:
             sessions[instance] = milliseconds / 1000
     return sessions

@@ -62,9 +62,9 @@ STREAMS = ClientKind(
     "The application's group moves like a consumer group. Changelog and repartition topics that the flow mirrors under"
     " their own names are there for the application; all others are not: it creates them empty. Under the replication"
     " policy `default` all of them have another name on the target, so that the application's state starts empty.",
-    "Keep application.id. Stop all instances, and delete their local state (state.dir) before they start on the target:"
-    " it belongs to offsets of the source's changelogs. Where the changelogs are not there under their own names, decide"
-    " beforehand how the state is built again.",
+    "Keep application.id. Stop all instances, and delete their local state (state.dir) before they start on the"
+    " target: it belongs to offsets of the source's changelogs. Where the changelogs are not there under their own"
+    " names, decide beforehand how the state is built again.",
 )
 STREAMS_GROUPS = ClientKind(
     "Streams groups of the newer protocol",

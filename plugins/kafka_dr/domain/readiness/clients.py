@@ -136,7 +136,8 @@ def internal_topics(groups: Iterable[str], topics: Iterable[str]) -> dict[str, l
     Such a topic is called `<application.id>-<name>-changelog` or `-repartition`, and the application's group has its
     application.id as name. Of several groups that fit, the one with the longest name has made the topic.
     """
-    known, found = frozenset(groups), dict[str, list[str]]()
+    known = frozenset(groups)
+    found: dict[str, list[str]] = {}
     for topic in sorted(topics):
         if topic.endswith(_STREAMS_TOPICS):
             parts = topic.split("-")

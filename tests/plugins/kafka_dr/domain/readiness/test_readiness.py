@@ -13,6 +13,7 @@ from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.blocker import Blocker
+from kafka_dr.domain.readiness.clients import SeenClients
 from kafka_dr.domain.readiness.notes import list_notes
 from kafka_dr.domain.readiness.observation import (
     ClusterView,
@@ -340,6 +341,10 @@ CLOSED = {
         "groups_idle_on_target",
     ),
     "groups of an unknown type": (seen(immovable={"odd": "unknown"}), "groups_can_move"),
+    "static member stays too long": (
+        seen(clients=SeenClients(static={"billing": {"i-1": 60.1}}, waits=60.0)),
+        "static_members_leave",
+    ),
     "nothing stops clients": (replace(source(rules=UNGUARDED), has_drain_hook=False), "fence_possible"),
     "rights are not ACL entries": (source(rules=replace(UNGUARDED, rights_elsewhere=True)), "fence_possible"),
     "nothing to move": (seen(scope={}), "something_to_move"),
