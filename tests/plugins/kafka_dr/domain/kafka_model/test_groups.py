@@ -23,9 +23,15 @@ def member(version: int, instance: str | None, milliseconds: int) -> bytes:
     named = text(instance) if version >= 3 else b""
     rebalance = struct.pack(">i", 300_000) if version >= 1 else b""
     empty = struct.pack(">i", 2) + b"ab" + struct.pack(">i", -1)
-    return text("consumer-1") + named + text("client") + text("/10.0.0.1") + rebalance + struct.pack(
-        ">i", milliseconds
-    ) + empty
+    return (
+        text("consumer-1")
+        + named
+        + text("client")
+        + text("/10.0.0.1")
+        + rebalance
+        + struct.pack(">i", milliseconds)
+        + empty
+    )
 
 
 def value(version: int, *members: bytes) -> bytes:
