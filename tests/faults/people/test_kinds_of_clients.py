@@ -1,0 +1,172 @@
+"""Clients of every kind at once: the plan names each rightly, and what it promises to each happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from kafka_dr.domain.readiness import client_kinds as kinds
+from kafka_dr.errors import NotReady
+from kafka_dr.vocabulary import Step
+
+from lab.environment import jvm
+from lab.environment.bring_up import up
+from lab.environment.take_down import down
+from lab.workload.seeding import await_mirrored
+from tests.faults.support.client_kinds import AllKinds, eventually, jars_with_sink
+from tests.faults.support.stepping import Run, Stepping, stepping
+from tests.support.facts import figures_of
+from tests.support.staged_lab import BEFORE_THE_FENCE, Stage, commit_error
+
+SOURCE, TARGET = "primary", "standby"
+APPLICATION, NEWER_APPLICATION, KEYS = "count-orders", "count-newer", 5
+INTERNAL = (f"{APPLICATION}-by-key-repartition", f"{APPLICATION}-counts-changelog")
+MEMBERS = {
+    "classic": {},
+    "newer": {"group_protocol": "consumer"},
+    "fixed": {"group_instance_id": "fixed-1", "session_timeout_ms": 20_000},
+    "fixed newer": {"group_protocol": "consumer", "group_instance_id": "fixed-2"},
+    "stays": {"group_instance_id": "stays-1", "session_timeout_ms": 400_000},
+}
+EXCLUDED = {"stays": "its member stays for longer than the run waits"}
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AllKinds]:
+    """Clients of every kind at work on the source of a lab under identity naming."""
+    folder = tmp_path_factory.mktemp("kinds")
+    state, jars = tmp_path_factory.mktemp("lab"), jars_with_sink(folder / "jars")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jvm, "version_folder", lambda _: jars)
+        try:
+            up(state, airflow=False, policy="identity")
+            made = AllKinds(Stage(state), folder / "clients")
+            try:
+                begin_work(made)
+                yield made
+            finally:
+                made.stop()
+        finally:
+            down(state)
+
+
+def begin_work(clients: AllKinds) -> None:
+    """Start all clients; return when each group is known, and everything is mirrored."""
+    clients.stage.create({"orders": 2, "counts": 2})
+    clients.produce(SOURCE, "orders", *(f"k{n % KEYS}" for n in range(100)))
+    clients.count(SOURCE, APPLICATION, "orders", "counts")
+    clients.count(SOURCE, NEWER_APPLICATION, "orders", "counts", protocol="streams")
+    clients.share(SOURCE, "queue", "orders")
+    for name, settings in MEMBERS.items():
+        clients.consume(SOURCE, name, "orders", **settings)
+    clients.commit(SOURCE, "by hand", "orders", 3)
+    file = clients.sink(SOURCE, "files", "orders")
+    known = {*MEMBERS, APPLICATION, NEWER_APPLICATION, "queue", "by hand", "connect-files"}
+    eventually(lambda: known <= clients.groups(SOURCE).keys(), f"all of {sorted(known)}")
+    eventually(lambda: file.exists() and len(file.read_text().splitlines()) == 100, "the sink has all records")
+    eventually(lambda: all(len(clients.members[name].values) == 100 for name in MEMBERS), "all members have read")
+    eventually(lambda: sum(counted(clients, SOURCE).values()) == 100, f"counts: {clients.told(APPLICATION, SOURCE)}")
+    await_mirrored(clients.stage.lab.status(), TARGET, dict.fromkeys(INTERNAL, 2))
+
+
+def counted(clients: AllKinds, alias: str) -> dict[str, int]:
+    """The latest count of each key in the application's changelog on a cluster."""
+    consumer = Consumer({**clients.stage.properties("admin", alias), "group.id": "looks", "enable.auto.commit": False})
+    found: dict[str, int] = {}
+    try:
+        partitions = [TopicPartition(INTERNAL[1], number, 0) for number in range(2)]
+        left = {p.partition: consumer.get_watermark_offsets(p, timeout=30)[1] for p in partitions}
+        consumer.assign(partitions)
+        while any(left.values()):
+            message = consumer.poll(5.0)
+            if message is None:
+                break
+            if message.error() is None and message.value():
+                # A windowless count: eight bytes, after the timestamp with which Streams begins a value.
+                found[message.key().decode()] = int.from_bytes(message.value()[-8:], "big")
+            if message.offset() + 1 >= left[message.partition()]:
+                left[message.partition()] = 0
+    finally:
+        consumer.close()
+    return found
+
+
+def planned(plan: dict[str, Any]) -> dict[str, tuple[int | None, list[str]]]:
+    """Number and names of the plan's clients by kind."""
+    return {one["kind"]: (one["count"], list(one["names"])) for one in plan["clients"]}
+
+
+def test_a_static_member_that_stays_too_long_ends_the_run_before_the_fence(clients: AllKinds) -> None:
+    """The session timeout that the consumer states is read from the source, and compared with the wait."""
+    procedure = clients.stage.procedure("too-long")
+    with pytest.raises(NotReady, match=r"static_members_leave: .*beyond 2 min 00 s: stays \(6 min 40 s\)\)"):
+        clients.stage.run(procedure, *BEFORE_THE_FENCE[:2])
+    procedure.journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, "refused")
+
+
+def test_the_plan_names_each_kind(clients: AllKinds) -> None:
+    """Each client once, with the names by which its owner knows it; an open transaction is named as open."""
+    paying = clients.stage.open_transaction("pay-1", "orders")
+    procedure = clients.stage.procedure("names", exclude_groups=EXCLUDED)
+    clients.stage.run(procedure, *BEFORE_THE_FENCE)
+    plan = figures_of(procedure, Step.FORECAST)["plan"]
+    procedure.journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, "refused")
+    assert commit_error(paying) == "ok"
+    found = planned(plan)
+    assert found[kinds.CLASSIC.name][0] == len({"classic", "fixed", "stays"})
+    assert found[kinds.CONSUMER.name][0] == len({"newer", "fixed newer"})
+    assert found[kinds.NEVER_ACTIVE.name] == (1, ["by hand"])
+    assert found[kinds.STREAMS.name] == (
+        1,
+        [f"{APPLICATION} ({INTERNAL[0]}: mirrored; {INTERNAL[1]}: mirrored)"],
+    )
+    assert found[kinds.STREAMS_GROUPS.name][0] == 1
+    assert found[kinds.STREAMS_GROUPS.name][1][0].startswith(f"{NEWER_APPLICATION} (")
+    assert found[kinds.SHARE.name] == (1, ["queue"])
+    assert found[kinds.SINKS.name] == (1, ["connect-files"])
+    assert found[kinds.WORKERS.name][0] >= 1
+    assert found[kinds.STATIC_MEMBERS.name] == (
+        2,
+        ["fixed (session timeout of fixed-1: 20 s)", "fixed newer (session timeout of fixed-2: 45 s)"],
+    )
+    assert "pay-1 (open now)" in found[kinds.TRANSACTIONAL.name][1]
+    assert found[kinds.WITHOUT_GROUP.name] == found[kinds.WITHOUT_ENTRY.name] == (None, [])
+    moved = {group["group"] for group in plan["groups"]} | {group["group"] for group in plan["excluded"]}
+    assert moved == {*MEMBERS, "by hand", APPLICATION}
+
+
+def test_what_is_promised_to_each_happens(clients: AllKinds, tmp_path: Path) -> None:
+    """Groups continue behind what they have read; the application goes on counting; sinks and share groups stay."""
+
+    def drain(_: Run, step: str) -> None:
+        """Stop the clients as their owners do."""
+        if step == Step.FENCE_PRODUCERS:
+            clients.stop()
+
+    before = counted(clients, SOURCE)
+    with stepping(clients.stage.lab, tmp_path / "steps", before=drain) as driver:
+        evidence = moved(driver)
+    assert evidence["outcome"] == "completed", evidence
+    assert set(evidence["classes"]) <= {"END", "SYNC", "CONTENT"}
+    arrived = clients.groups(TARGET)
+    assert {*MEMBERS, "by hand", APPLICATION} <= arrived.keys()
+    assert not {"queue", "connect-files", NEWER_APPLICATION} & arrived.keys()
+    clients.produce(TARGET, "orders", *(f"k{n}" for n in range(KEYS)))
+    for name in ("classic", "newer", "fixed"):
+        member = clients.consume(TARGET, name, "orders", **MEMBERS[name])
+        eventually(lambda one=member: len(one.values) >= KEYS, f"{name} continues")
+        assert all(value.startswith(TARGET.encode()) for value in member.values), f"{name} reads again"
+    clients.count(TARGET, APPLICATION, "orders", "counts")
+    after = {key: count + 1 for key, count in before.items() if key != "none"}
+    eventually(
+        lambda: {key: counted(clients, TARGET).get(key) for key in after} == after,
+        f"counts go on from {before}: {clients.told(APPLICATION, TARGET)}",
+    )
+
+
+def moved(driver: Stepping) -> dict[str, Any]:
+    """Run a planned failover to its end; return its evidence."""
+    return driver.whole(Run({"source": SOURCE, "target": TARGET, "reason": "a test", "exclude_groups": EXCLUDED}))
