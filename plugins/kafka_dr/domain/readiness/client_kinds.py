@@ -70,9 +70,9 @@ STREAMS_GROUPS = ClientKind(
     "Streams groups of the newer protocol",
     LEFT,
     f"{_NO_POSITIONS} The Kafka client of Switchback lists no such group.",
-    "Start the application with group.protocol=classic before the run, then it moves like other applications. Or set"
-    " its positions on the target by kafka-streams-groups.sh --reset-offsets before its first start, and delete its"
-    " local state.",
+    "Before the run, stop the application, wait until its sessions have timed out, and start it with"
+    " group.protocol=classic: then it moves like other applications. Or set its positions on the target by"
+    " kafka-consumer-groups.sh --reset-offsets before its first start there. Delete its local state in both cases.",
 )
 SHARE = ClientKind(
     "Share groups",
