@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from kafka_dr.domain.readiness import client_kinds as kinds
+from kafka_dr.domain.clients import kinds
 from kafka_dr.errors import NotReady
 from kafka_dr.vocabulary import Step
 
@@ -16,7 +16,7 @@ from lab.environment import jvm
 from lab.environment.bring_up import up
 from lab.environment.take_down import down
 from lab.workload.seeding import await_mirrored
-from tests.faults.support.client_kinds import AllKinds, eventually, jars_with_sink
+from tests.faults.people.client_kinds import AllKinds, eventually, jars_with_sink
 from tests.faults.support.stepping import Run, Stepping, stepping
 from tests.support.facts import figures_of
 from tests.support.staged_lab import BEFORE_THE_FENCE, Stage, commit_error

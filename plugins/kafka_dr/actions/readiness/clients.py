@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 
+from kafka_dr.domain.clients.inventory import SeenClients
 from kafka_dr.domain.kafka_model.groups import GroupRecord, group_record
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of
-from kafka_dr.domain.readiness.clients import SeenClients
 from kafka_dr.domain.readiness.observation import ClusterView, FlowView
 from kafka_dr.domain.recorder_rows import commits_partition
 from kafka_dr.errors import KafkaUnavailable

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_dr.domain.clients.inventory import clients_markdown
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_HOOK
 from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, SourceLastSeen, offset_text
 from kafka_dr.domain.objectives.forecast import loss_forecast
 from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment, table_cell
-from kafka_dr.domain.readiness.clients import clients_markdown
 from kafka_dr.domain.readiness.plan import cool_down_told, opening_lines
 from kafka_dr.domain.readiness.terms import terms_markdown
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.readiness.clients import ClientsOfKind
+from kafka_dr.domain.clients.inventory import ClientsOfKind
 
 ROWS_SHOWN = 50
 UNSIGNED_SAMPLES = (

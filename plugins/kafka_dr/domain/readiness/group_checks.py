@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kafka_dr.domain.clients.inventory import static_beyond
 from kafka_dr.domain.plain_text import first_few, format_duration
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
-from kafka_dr.domain.readiness.clients import static_beyond
 from kafka_dr.domain.readiness.observation import Observation
 
 IMMOVABLE_REMEDY = (

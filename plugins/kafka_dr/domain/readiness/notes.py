@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_dr.domain.clients.inventory import missing_state, static_unknown
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.fencing.old_flow import why_not_harmless
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.blocker import MOST_LISTED
-from kafka_dr.domain.readiness.clients import missing_state, static_unknown
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.owners import owner_notes
 from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafka_dr.domain.clients.inventory import SeenClients
 from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
-from kafka_dr.domain.readiness.clients import SeenClients
 from kafka_dr.domain.readiness.owners import OwnerView
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.clients.inventory import ClientsOfKind, clients_markdown
 from kafka_dr.domain.objectives.forecast import move_forecast
 from kafka_dr.domain.plain_text import format_moment, table_cell
-from kafka_dr.domain.readiness.clients import ClientsOfKind, clients_markdown
 from kafka_dr.domain.readiness.terms import terms_markdown
 from kafka_dr.vocabulary import TranslationClass
 

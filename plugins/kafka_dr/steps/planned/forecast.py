@@ -15,8 +15,8 @@ from kafka_dr.actions.readiness.plan import (
 )
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.clients.inventory import list_clients
 from kafka_dr.domain.fencing.fence import FenceScope, count_modes, fence_changes
-from kafka_dr.domain.readiness.clients import list_clients
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan, GroupForecast
 from kafka_dr.procedure.binding import terms_of

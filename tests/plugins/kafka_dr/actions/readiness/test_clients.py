@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kafka_dr.actions.readiness import clients
 from kafka_dr.actions.readiness.clients import see_clients
+from kafka_dr.domain.clients.inventory import SeenClients
 from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction
-from kafka_dr.domain.readiness.clients import SeenClients
 from kafka_dr.domain.readiness.observation import ConnectorView, GroupView, TopicView
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.record import OffsetSpan

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.readiness.clients import SeenClients, list_clients
+from kafka_dr.domain.clients.inventory import SeenClients, list_clients
 from kafka_dr.domain.readiness.plan import (
     POLICY_MEANS,
     ExcludedGroup,

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_dr.domain.kafka_model.groups import ListedGroup
-from kafka_dr.domain.kafka_model.transactions import KnownTransaction
-from kafka_dr.domain.readiness import client_kinds as kinds
-from kafka_dr.domain.readiness.clients import (
+from kafka_dr.domain.clients import kinds
+from kafka_dr.domain.clients.inventory import (
     ClientsOfKind,
     SeenClients,
     clients_markdown,
@@ -21,6 +19,8 @@ from kafka_dr.domain.readiness.clients import (
     static_beyond,
     static_unknown,
 )
+from kafka_dr.domain.kafka_model.groups import ListedGroup
+from kafka_dr.domain.kafka_model.transactions import KnownTransaction
 
 PAGE = Path(__file__).parents[5] / "runbooks" / "kinds_of_clients.md"
 CLASSIC, NEWER = ListedGroup("consumer", "classic"), ListedGroup("consumer", "consumer")

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_dr.domain.clients import kinds
+from kafka_dr.domain.clients.kinds import ClientKind
 from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction
 from kafka_dr.domain.plain_text import first_few, format_duration, table_cell
-from kafka_dr.domain.readiness import client_kinds as kinds
-from kafka_dr.domain.readiness.client_kinds import ClientKind
 
 #: Names of the topics in which registries keep their schemas: Confluent's and Karapace's, and Apicurio's.
 SCHEMA_TOPICS = frozenset({"_schemas", "kafkasql-journal", "kafkasql-snapshots", "registry-events"})
