@@ -8,15 +8,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from kafka_dr.domain.kafka_model.groups import ListedGroup
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.every_broker import EveryBroker
+from kafka_dr.hooks.brokers.group_requests import OK
 
-from lab.environment import jvm
 from lab.environment.brokers import scram_login
 from lab.environment.connect import call_worker
 from lab.environment.jvm import java_program
 from lab.environment.versions.releases import NEWEST
+from lab.environment.versions.version_jars import version_folder
 from lab.install.jars import INSTALL, JarList, ensure_jars
 from lab.install.java_compiler import compile_java
 from lab.install.java_flags import FLAGS
@@ -39,7 +42,7 @@ def streams_jars() -> Path:
 def jars_with_sink(folder: Path) -> Path:
     """Return a folder with the lab's jars and that of the file sink, for Connect workers."""
     folder.mkdir()
-    for jar in (*jvm.version_folder(NEWEST).iterdir(), *streams_jars().glob("connect-file-*.jar")):
+    for jar in (*version_folder(NEWEST).iterdir(), *streams_jars().glob("connect-file-*.jar")):
         (folder / jar.name).symlink_to(jar)
     return folder
 
@@ -117,7 +120,7 @@ class AllKinds:
             "auto.offset.reset": "earliest",
         }
         jars = streams_jars()
-        path = f"{jvm.version_folder(NEWEST)}/*:{jars}/*"
+        path = f"{version_folder(NEWEST)}/*:{jars}/*"
         classes = compile_java([SOURCE_CODE], path)
         self._start(application, alias, settings, f"{path}:{classes}", "CountingStreams", "{settings}", topic, result)
 
@@ -126,7 +129,7 @@ class AllKinds:
         main = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
         servers = str(self.stage.properties(USER, alias)["bootstrap.servers"])
         asked = ("--bootstrap-server", servers, "--topic", topic, "--group", group, "--command-config", "{settings}")
-        self._start(group, alias, {}, f"{jvm.version_folder(NEWEST)}/*", main, *asked)
+        self._start(group, alias, {}, f"{version_folder(NEWEST)}/*", main, *asked)
 
     def sink(self, alias: str, name: str, topic: str) -> Path:
         """Create a sink connector in the cluster's Connect worker; return the file to which it writes."""
@@ -138,8 +141,9 @@ class AllKinds:
 
     def commit(self, alias: str, group: str, topic: str, offset: int) -> None:
         """Commit a position as an administrator does, without a member."""
-        wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
-        self.stage.admin(alias).alter_consumer_group_offsets([wanted])[group].result(30)
+        first = TopicPartition(topic, 0)
+        cluster = KafkaCluster(alias, self.stage.lab.client_properties(alias, "admin"))
+        assert cluster.commit(group, {first: offset}) == {first: OK}
 
     def groups(self, alias: str) -> dict[str, ListedGroup]:
         """Return the groups of every protocol as the cluster's broker lists them."""
