@@ -26,6 +26,7 @@ _INVENTORY = (
     "partitions",
     "losing",
     "unknown",
+    "unread",
     "certain",
     "possible",
     "records",
