@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
@@ -144,6 +145,22 @@ class AllKinds:
         first = TopicPartition(topic, 0)
         cluster = KafkaCluster(alias, self.stage.lab.client_properties(alias, "admin"))
         assert cluster.commit(group, {first: offset}) == {first: OK}
+
+    def commit_ends(self, alias: str, group: str, *topics: str) -> None:
+        """Let a group without members begin at the log ends of topics with two partitions."""
+        cluster = KafkaCluster(alias, self.stage.lab.client_properties(alias, "admin"))
+        ends = cluster.ends([TopicPartition(topic, partition) for topic in topics for partition in range(2)])
+        assert set(cluster.commit(group, ends).values()) == {OK}
+
+    def begin_share(self, alias: str, group: str, topic: str) -> None:
+        """Let a share group begin with the records that are written from now on, by Kafka's own tool."""
+        main, now = "org.apache.kafka.tools.consumer.group.ShareGroupCommand", datetime.now(UTC)
+        servers = str(self.stage.properties(USER, alias)["bootstrap.servers"])
+        asked = ("--bootstrap-server", servers, "--command-config", "{settings}", "--reset-offsets", "--execute")
+        asked += ("--group", group, "--topic", topic, "--to-datetime", now.isoformat(timespec="milliseconds")[:23])
+        name = f"{group}-reset"
+        self._start(name, alias, {}, f"{version_folder(NEWEST)}/*", main, *asked)
+        assert self.programs.pop(name).wait(PATIENCE) == 0, self.told(name, alias)
 
     def groups(self, alias: str) -> dict[str, ListedGroup]:
         """Return the groups of every protocol as the cluster's broker lists them."""

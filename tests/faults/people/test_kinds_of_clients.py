@@ -68,17 +68,20 @@ def begin_work(clients: AllKinds) -> None:
     eventually(lambda: known <= clients.groups(SOURCE).keys(), f"all of {sorted(known)}")
     eventually(lambda: file.exists() and len(file.read_text().splitlines()) == 100, "the sink has all records")
     eventually(lambda: all(len(clients.members[name].values) == 100 for name in MEMBERS), "all members have read")
-    eventually(lambda: sum(counted(clients, SOURCE).values()) == 100, f"counts: {clients.told(APPLICATION, SOURCE)}")
+    for application in (APPLICATION, NEWER_APPLICATION):
+        eventually(
+            lambda one=application: sum(counted(clients, SOURCE, one).values()) == 100, f"counts of {application}"
+        )
     newer = [topic.replace(APPLICATION, NEWER_APPLICATION) for topic in INTERNAL]
     await_mirrored(clients.stage.lab.status(), TARGET, dict.fromkeys([*INTERNAL, *newer], 2))
 
 
-def counted(clients: AllKinds, alias: str) -> dict[str, int]:
-    """The latest count of each key in the application's changelog on a cluster."""
+def counted(clients: AllKinds, alias: str, application: str = APPLICATION) -> dict[str, int]:
+    """The latest count of each key in an application's changelog on a cluster."""
     consumer = Consumer({**clients.stage.properties("admin", alias), "group.id": "looks", "enable.auto.commit": False})
     found: dict[str, int] = {}
     try:
-        partitions = [TopicPartition(INTERNAL[1], number, 0) for number in range(2)]
+        partitions = [TopicPartition(f"{application}-counts-changelog", number, 0) for number in range(2)]
         left = {p.partition: consumer.get_watermark_offsets(p, timeout=30)[1] for p in partitions}
         consumer.assign(partitions)
         while any(left.values()):
@@ -149,7 +152,7 @@ def test_what_is_promised_to_each_happens(clients: AllKinds, tmp_path: Path) -> 
         if step == Step.VERIFY_CLIENTS:
             begin_work_on_target(clients)
 
-    before = counted(clients, SOURCE)
+    before = {one: counted(clients, SOURCE, one) for one in (APPLICATION, NEWER_APPLICATION)}
     params = {"source": SOURCE, "target": TARGET, "reason": "a test", "exclude_groups": EXCLUDED}
     with stepping(clients.stage.lab, tmp_path / "steps", before=owners_act) as driver:
         run = Run(params | {"verify_seconds": PATIENCE})
@@ -158,21 +161,29 @@ def test_what_is_promised_to_each_happens(clients: AllKinds, tmp_path: Path) -> 
     assert evidence["classes"].pop("POLICY", 0) <= 2 and set(evidence["classes"]) <= {"END", "SYNC", "CONTENT"}
     arrived = clients.groups(TARGET)
     assert {*MEMBERS, "by hand", APPLICATION} <= arrived.keys()
-    assert not {"queue", "connect-files", NEWER_APPLICATION} & arrived.keys()
+    assert "connect-files" not in arrived
     for name in MEMBERS.keys() - EXCLUDED.keys():
         member = clients.members[name]
         eventually(lambda one=member: len(one.values) >= KEYS, f"{name} continues")
         assert all(value.startswith(TARGET.encode()) for value in member.values), f"{name} reads again"
-    expected = {key: count + 1 for key, count in before.items()}
-    eventually(
-        lambda: counted(clients, TARGET) == expected,
-        f"counts go on from {before}: {clients.told(APPLICATION, TARGET)}",
-    )
+    for application, counts in before.items():
+        expected = {key: count + 1 for key, count in counts.items()}
+        eventually(
+            lambda one=application, then=expected: counted(clients, TARGET, one) == then,
+            f"{application} goes on from {counts}: {clients.told(application, TARGET)}",
+        )
+    eventually(lambda: TARGET in clients.told("queue", TARGET), "the share group is given records")
+    assert SOURCE not in clients.told("queue", TARGET)
 
 
 def begin_work_on_target(clients: AllKinds) -> None:
-    """Write one record a key, and start the clients that the plan moves."""
+    """Start the clients that have moved, and the others in the way in which the plan says that owners move them."""
+    assert not {"queue", "connect-files", NEWER_APPLICATION} & clients.groups(TARGET).keys()
+    clients.commit_ends(TARGET, NEWER_APPLICATION, "orders", f"{NEWER_APPLICATION}-by-key-repartition")
+    clients.begin_share(TARGET, "queue", "orders")
     clients.produce(TARGET, "orders", *(f"k{n}" for n in range(KEYS)))
+    clients.share(TARGET, "queue", "orders")
+    clients.count(TARGET, NEWER_APPLICATION, "orders", "counts", protocol="streams")
     for name in MEMBERS.keys() - EXCLUDED.keys():
         clients.consume(TARGET, name, "orders", **MEMBERS[name])
     clients.count(TARGET, APPLICATION, "orders", "counts")
