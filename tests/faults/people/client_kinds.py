@@ -104,6 +104,14 @@ class AllKinds:
             producer.produce(topic, key=key, value=f"{alias} {number}")
         assert producer.flush(60) == 0
 
+    def pay(self, alias: str, transactional_id: str, topic: str) -> None:
+        """Write one record in a transaction."""
+        producer = Producer({**self.stage.properties(USER, alias), "transactional.id": transactional_id})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, f"{alias} paid")
+        producer.commit_transaction(60)
+
     def consume(self, alias: str, group: str, topic: str, **settings: object) -> Member:
         """Start a member of a group, in place of the one that was started before."""
         own = {name.replace("_", "."): value for name, value in settings.items()}

@@ -182,6 +182,7 @@ def begin_work_on_target(clients: AllKinds) -> None:
     clients.commit_ends(TARGET, NEWER_APPLICATION, "orders", f"{NEWER_APPLICATION}-by-key-repartition")
     clients.begin_share(TARGET, "queue", "orders")
     clients.produce(TARGET, "orders", *(f"k{n}" for n in range(KEYS)))
+    clients.pay(TARGET, "pay-1", "counts")
     clients.share(TARGET, "queue", "orders")
     clients.count(TARGET, NEWER_APPLICATION, "orders", "counts", protocol="streams")
     for name in MEMBERS.keys() - EXCLUDED.keys():
