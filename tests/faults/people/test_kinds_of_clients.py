@@ -113,7 +113,7 @@ def test_a_static_member_that_stays_too_long_ends_the_run_before_the_fence(clien
 
 def test_the_plan_names_each_kind(clients: AllKinds) -> None:
     """Each client once, with the names by which its owner knows it; an open transaction is named as open."""
-    paying = clients.stage.open_transaction("pay-1", "orders")
+    paying = clients.stage.open_transaction("pay-1", "counts")
     procedure = clients.stage.procedure("names", exclude_groups=EXCLUDED)
     clients.stage.run(procedure, *BEFORE_THE_FENCE)
     plan = figures_of(procedure, Step.FORECAST)["plan"]
