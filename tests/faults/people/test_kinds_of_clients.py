@@ -77,7 +77,9 @@ def begin_work(clients: AllKinds) -> None:
 
 
 def counted(clients: AllKinds, alias: str, application: str = APPLICATION) -> dict[str, int]:
-    """The latest count of each key in an application's changelog on a cluster."""
+    """The latest count of each key in an application's changelog on a cluster; {} before the changelog exists."""
+    if f"{application}-counts-changelog" not in clients.stage.admin(alias).list_topics(timeout=30).topics:
+        return {}
     consumer = Consumer({**clients.stage.properties("admin", alias), "group.id": "looks", "enable.auto.commit": False})
     found: dict[str, int] = {}
     try:
@@ -89,7 +91,7 @@ def counted(clients: AllKinds, alias: str, application: str = APPLICATION) -> di
             if message is None:
                 break
             if message.error() is None and message.value():
-                # A windowless count: eight bytes, after the timestamp with which Streams begins a value.
+                # A count is the last eight bytes of a value.
                 found[message.key().decode()] = int.from_bytes(message.value()[-8:], "big")
             if message.offset() + 1 >= left[message.partition()]:
                 left[message.partition()] = 0
