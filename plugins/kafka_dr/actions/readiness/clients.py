@@ -38,8 +38,9 @@ def see_clients(
     """
     selects = group_filter_of(flow.checkpoint_connector.config if flow.checkpoint_connector else {})
     listed = procedure.systems.source.every_broker.groups(source.brokers)
-    waited_for = moved.difference(procedure.request.exclude_groups)
-    static = {name: source.groups[name].static for name in sorted(waited_for) if source.groups[name].static}
+    # A group may have been deleted since its positions were read.
+    waited_for = moved.intersection(source.groups).difference(procedure.request.exclude_groups)
+    static = {name: members for name in sorted(waited_for) if (members := source.groups[name].static)}
     deadlines = procedure.request.deadlines
     return SeenClients(
         groups={name: group for name, group in listed.items() if selects(name) or not procedure.in_drill},

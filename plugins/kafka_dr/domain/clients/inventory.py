@@ -178,7 +178,7 @@ def clients_markdown(clients: Sequence[Mapping[str, Any]]) -> list[str]:
         "",
         "Clients by kind; the page runbooks/kinds_of_clients.md has a heading for each:",
         "",
-        "| kind | number | | what happens | what the owner must do | names |",
+        "| kind | number | moved? | what happens | what the owner must do | names |",
         "| --- | --- | --- | --- | --- | --- |",
         *(
             f"| {table_cell(c['kind'])} | {'unknown' if c['count'] is None else c['count']} | {c['fate']} |"

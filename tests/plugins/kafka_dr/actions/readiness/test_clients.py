@@ -94,14 +94,16 @@ def seen(source: Cluster, reader: Commits | None = None, **request: Any) -> Seen
     )
     checkpoint = ConnectorView("c", "RUNNING", config={"groups.exclude": "connect-.*"})
     flow: Any = SimpleNamespace(checkpoint_connector=checkpoint, connectors=(checkpoint,))
-    return see_clients(run, view, flow, {"orders": "primary.orders"}, MOVED)  # type: ignore[arg-type]
+    return see_clients(run, view, flow, {"orders": "primary.orders"}, MOVED | {"deleted since"})  # type: ignore[arg-type]
 
 
 def test_groups_of_every_protocol_are_seen(source: Cluster) -> None:
     """Those that the filter leaves out as well, and which topics the flow mirrors."""
     found = seen(source)
     assert found.groups.keys() == {"billing", "newer", "connect-files", "queue"}
-    assert found.left_out == {"connect-files"} and found.moved == MOVED and found.connectors == ("c",)
+    assert (
+        found.left_out == {"connect-files"} and found.moved == MOVED | {"deleted since"} and found.connectors == ("c",)
+    )
     assert found.topics == {"orders": "primary.orders", "x": None}
     assert found.transactions == (KnownTransaction("pay", 1, "Ongoing"),)
 
