@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
+from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.kafka_model.transactions import Producer
+from kafka_dr.domain.kafka_model.transactions import KnownTransaction, Producer
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.descriptions import Metadata, TopicInfo
 from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
@@ -86,12 +87,30 @@ class Cluster:
         self.answers_after = 0.0
         self.complained: frozenset[str] = frozenset()
         self.producers: dict[TopicPartition, list[Producer]] | KafkaUnavailable = {}
-        self.every_broker = SimpleNamespace(producers=self._listed_producers)
+        self.other_groups: dict[str, ListedGroup] = {}
+        self.instances: dict[str, tuple[str, ...]] = {}
+        self.assignors: dict[str, str] = {}
+        self.transactions: list[KnownTransaction] | KafkaUnavailable = []
+        self.sessions: dict[str, float] = {}
+        self.every_broker = SimpleNamespace(
+            producers=self._listed_producers,
+            groups=self._listed_groups,
+            transactional_ids=self._listed_transactions,
+            session_seconds=lambda _broker, names: {n: self.sessions[n] for n in names if n in self.sessions},
+        )
 
     def _listed_producers(self, leaders: dict[TopicPartition, int]) -> dict[TopicPartition, list[Producer]]:
         if isinstance(self.producers, KafkaUnavailable):
             raise self.producers
         return {tp: self.producers.get(tp, []) for tp in leaders}
+
+    def _listed_groups(self, _brokers: Iterable[int]) -> dict[str, ListedGroup]:
+        return {g.name: ListedGroup("consumer", g.type) for g in self.groups().values()} | self.other_groups
+
+    def _listed_transactions(self, _brokers: Iterable[int]) -> list[KnownTransaction]:
+        if isinstance(self.transactions, KafkaUnavailable):
+            raise self.transactions
+        return self.transactions
 
     def answer(self) -> None:
         """Raise an error if the cluster is away."""
@@ -217,7 +236,11 @@ class Cluster:
                 state="Stable" if n else "Empty",
                 type=self.types.get(g, "classic"),
                 empty=not n,
-                members=[SimpleNamespace(client_id="c", host="h")] * n,
+                members=[
+                    SimpleNamespace(client_id="c", host="h", instance=one)
+                    for one in (*self.instances.get(g, ()), *[None] * n)[:n]
+                ],
+                assignor=self.assignors.get(g, ""),
             )
             for g, n in known.items()
         }

@@ -10,6 +10,7 @@ import pandas as pd
 from kafka_dr.actions.fencing.old_flow import writers_on_target
 from kafka_dr.actions.fencing.rules import source_rules, standing_change, target_rules
 from kafka_dr.actions.groups.selected import group_views, held_in_scope, immovable_in_scope
+from kafka_dr.actions.readiness.clients import see_clients
 from kafka_dr.actions.readiness.owners import owner_view
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
 from kafka_dr.concurrently import run_concurrently
@@ -72,6 +73,7 @@ def observe_pair(
         immovable = start(immovable_in_scope, procedure, *selected)
         first, last = two_samples(procedure, partitions, target, apart)
         positions: pd.DataFrame = reading.result()
+    groups = frozenset(positions["group"].tolist())
     return Observation(
         source=source,
         target=target,
@@ -79,7 +81,7 @@ def observe_pair(
         reverse=reverse,
         scope=scope,
         copies=existing_originals(copies, target.topics),
-        groups=frozenset(positions["group"].tolist()),
+        groups=groups,
         positions=positions,
         immovable=immovable.result(),
         source_starts=procedure.systems.source.starts(partitions),
@@ -97,6 +99,7 @@ def observe_pair(
         unsigned_journal=not procedure.topology.journal.public_keys,
         unsigned_samples=procedure.topology.recorder is not None and not procedure.topology.recorder.public_keys,
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
+        clients=see_clients(procedure, source, flow, scope, groups),
     )
 
 

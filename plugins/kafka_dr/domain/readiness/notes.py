@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_dr.domain.clients.inventory import missing_state, static_unknown
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.fencing.old_flow import why_not_harmless
 from kafka_dr.domain.plain_text import first_few
@@ -58,6 +59,20 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
     others = sorted(t for t in o.source.topics if t not in o.scope and not _is_own(t))
     if others:
         yield (f"Topics that the flow does not replicate, and that are not fenced: {first_few(others, MOST_LISTED)}.")
+
+
+def _client_notes(o: Observation) -> Iterator[str]:
+    unknown = static_unknown(o.clients)
+    if unknown:
+        yield (
+            "Groups with static members whose session timeout could not be read: if it exceeds the wait of"
+            f" drain_consumers, the run returns to the source: {first_few(unknown, MOST_LISTED)}."
+        )
+    for application, topics in sorted(missing_state(o.clients).items()):
+        yield (
+            f"The Kafka Streams application {application} does not find its whole state on the target. Topics that it"
+            f" made and that are not there under their own names: {first_few(topics, MOST_LISTED)}."
+        )
 
 
 def _is_own(topic: str) -> bool:
@@ -133,6 +148,7 @@ NOTES = (
     _isolation_note,
     _fence_notes,
     _coverage_notes,
+    _client_notes,
     _tombstone_note,
     _stop_note,
     _converter_note,

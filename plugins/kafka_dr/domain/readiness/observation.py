@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafka_dr.domain.clients.inventory import SeenClients
 from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
@@ -27,12 +28,22 @@ class TopicView:
 
 @dataclass(frozen=True)
 class GroupView:
-    """One group: state and type as Kafka names them, whether the group is without members, and its members' names."""
+    """One group.
+
+    Attributes:
+        state, group_type: as Kafka names them.
+        empty: whether the group is without members.
+        members: names of the members.
+        assignor: name of the assignor by which the members share partitions; empty without members.
+        static: `group.instance.id` of each static member, sorted.
+    """
 
     state: str
     group_type: str = "classic"
     empty: bool = True
     members: tuple[str, ...] = ()
+    assignor: str = ""
+    static: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,6 +184,7 @@ class Observation:
         unsigned_samples: whether the flight recorder runs without a key, so that nothing proves its samples.
         immovable: name -> type of groups that the flow selects and that have positions in scope, but that cannot be
             moved, because their type is unknown.
+        clients: the source's clients of every kind.
     """
 
     source: ClusterView
@@ -199,3 +211,4 @@ class Observation:
     writers: frozenset[str] | None = None
     unsigned_journal: bool = False
     unsigned_samples: bool = False
+    clients: SeenClients = field(default_factory=SeenClients)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.clients.inventory import ClientsOfKind, clients_markdown
 from kafka_dr.domain.objectives.forecast import move_forecast
 from kafka_dr.domain.plain_text import format_moment, table_cell
 from kafka_dr.domain.readiness.terms import terms_markdown
@@ -98,6 +99,7 @@ class FailoverPlan:
             the topic on the target from which it was mirrored, such as `orders`; groups read this topic after the move.
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
         objectives: of the flow from source to target, as the topology states them; None if it states none.
+        clients: clients of every kind on the source: what the run does with them, and what their owners must do.
     """
 
     procedure_id: str
@@ -126,6 +128,7 @@ class FailoverPlan:
     denials: tuple[str, ...] = ()
     terms: Mapping[str, Any] = field(default_factory=dict)
     objectives: Mapping[str, Any] | None = None
+    clients: tuple[ClientsOfKind, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
@@ -170,6 +173,7 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *rows,
             *more,
             *_excluded(plan.get("excluded", [])),
+            *clients_markdown(plan.get("clients", ())),
             *_subscriptions(plan),
             "",
             *_fence_lines(plan),

@@ -80,11 +80,12 @@ class Settings(dict[str, str]):
 
 
 class Member(NamedTuple):
-    """One member of a group, with its assigned partitions."""
+    """One member of a group, with its assigned partitions; `instance`: its group.instance.id, None if it has none."""
 
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
+    instance: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class GroupInfo:
         protocol_type: `consumer`; empty for a group whose positions only an admin client or a consumer without
             subscription committed.
         members: empty for a group without members.
+        assignor: name of the assignor, which is `stream` for Kafka Streams; empty without members.
     """
 
     name: str
@@ -105,6 +107,7 @@ class GroupInfo:
     type: str
     protocol_type: str
     members: tuple[Member, ...] = ()
+    assignor: str = ""
 
     @property
     def empty(self) -> bool:

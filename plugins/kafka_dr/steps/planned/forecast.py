@@ -15,6 +15,7 @@ from kafka_dr.actions.readiness.plan import (
 )
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.clients.inventory import list_clients
 from kafka_dr.domain.fencing.fence import FenceScope, count_modes, fence_changes
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan, GroupForecast
@@ -85,6 +86,7 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         copies=dict(observed.copies),
         terms=terms_of(procedure),
         objectives=procedure.progress.objectives,
+        clients=list_clients(observed.clients),
     )
 
 

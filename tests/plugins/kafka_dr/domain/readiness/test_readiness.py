@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from kafka_dr.domain.clients.inventory import SeenClients
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
@@ -336,11 +337,9 @@ CLOSED = {
     "no group on the target": (without("read", "billing", "group"), "clients_may_work_on_target"),
     "no transactional id on the target": (source(rules=TRANSACTIONAL), "clients_may_work_on_target"),
     "no user on the target": (target(users=frozenset()), "users_exist_on_target"),
-    "group alive on the target": (
-        target(groups={"billing": GroupView("Stable", empty=False)}),
-        "groups_idle_on_target",
-    ),
+    "alive on the target": (target(groups={"billing": GroupView("Stable", empty=False)}), "groups_idle_on_target"),
     "groups of an unknown type": (seen(immovable={"odd": "unknown"}), "groups_can_move"),
+    "static member stays": (seen(clients=SeenClients(static={"g": {"i": 60.1}}, waits=60.0)), "static_members_leave"),
     "nothing stops clients": (replace(source(rules=UNGUARDED), has_drain_hook=False), "fence_possible"),
     "rights are not ACL entries": (source(rules=replace(UNGUARDED, rights_elsewhere=True)), "fence_possible"),
     "nothing to move": (seen(scope={}), "something_to_move"),
