@@ -148,5 +148,4 @@ def describe_record(record: Record) -> str:
         else datetime.fromtimestamp(record.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
     )
     key = "no key" if record.key is None else f"key with SHA-256 {hashlib.sha256(record.key).hexdigest()[:16]}"
-    size = sum(len(part or b"") for part in (record.key, record.value, *(value for _, value in record.headers)))
-    return f"newest record at offset {record.offset}, {at}, {key}, {size} bytes"
+    return f"newest record at offset {record.offset}, {at}, {key}, {record.size} bytes"

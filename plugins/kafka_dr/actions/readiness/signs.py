@@ -11,6 +11,7 @@ from kafka_dr.actions.scope.internal_topics import syncs_place
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.archive import Archive
+from kafka_dr.hooks.brokers.record import digest_of
 from kafka_dr.hooks.certificates import end_of_pem, end_of_server, read_pem
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.journal_notes import name_in_journal
@@ -105,7 +106,7 @@ def _newest_record(procedure: Run, alias: str, topic: str) -> float | None:
     cluster = procedure.systems.source if alias == request.source else procedure.systems.target
     found = cluster.topics([topic], timeout=_SECONDS)
     partitions = [TopicPartition(topic, partition) for partition in found[topic].partitions] if topic in found else []
-    tails = procedure.systems.reader(alias).last_records(partitions, timeout=_SECONDS)
+    tails = procedure.systems.reader(alias).last_records(partitions, timeout=_SECONDS, take=digest_of)
     times = [record.timestamp for tail in tails.values() for record in tail.records if record.timestamp is not None]
     return max(times) / 1000 if times else None
 
