@@ -9,7 +9,15 @@ from typing import Any
 
 from confluent_kafka import ElectionType, IsolationLevel, KafkaError, TopicCollection
 from confluent_kafka import TopicPartition as WirePartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ClusterMetadata,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
@@ -42,10 +50,17 @@ class ClusterTopics(ClusterConnection):
         )
         return {name: _topic(description) for name, description in descriptions.items()}
 
+    def partition_count(self, timeout: float = 60.0) -> int:
+        """Return the number of partitions of all topics, by one request."""
+        return sum(len(topic.partitions) for topic in self._listed(timeout).topics.values())
+
     def _all_topics(self, timeout: float) -> set[str]:
-        answer = self._repeated("listing topics", lambda left: self._admin.list_topics(timeout=left), timeout)
+        answer = self._listed(timeout)
         self.seen_id = answer.cluster_id
         return set(answer.topics)
+
+    def _listed(self, timeout: float) -> ClusterMetadata:
+        return self._repeated("listing topics", lambda left: self._admin.list_topics(timeout=left), timeout)
 
     def configs(self, topics: Iterable[str], timeout: float = 60.0) -> dict[str, Settings]:
         """Return the topics' configurations by topic name; topics that do not exist are left out."""
