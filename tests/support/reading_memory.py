@@ -50,10 +50,13 @@ def write_large(settings: Mapping[str, Any], partitions: int, records: int) -> N
     _write(settings, ((LARGE, p, b"k", value) for _ in range(records) for p in range(partitions)))
 
 
-def write_syncs(settings: Mapping[str, Any], syncs: int) -> None:
-    """Write offset syncs of 100 partitions to the offset-syncs topic, which is created; about 70 bytes each."""
+def write_syncs(settings: Mapping[str, Any], syncs: int, topic: str = "orders") -> None:
+    """Write offset syncs of 100 partitions of a topic to the offset-syncs topic, which is created.
+
+    Each takes about 45 bytes and the topic's name.
+    """
     KafkaCluster("primary", settings).create_topic(SYNCS, 1, 1, {"segment.bytes": str(2**31 - 1)})
-    made = (encode_offset_sync(OffsetSync("orders-of-a-usual-name", n % 100, n, n)) for n in range(syncs))
+    made = (encode_offset_sync(OffsetSync(topic, n % 100, n, n)) for n in range(syncs))
     _write(settings, ((SYNCS, 0, key, value) for key, value in made))
 
 
