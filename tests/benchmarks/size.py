@@ -18,8 +18,8 @@ from tests.benchmarks.readiness import commit_groups, records
 from tests.benchmarks.recorder import samples
 from tests.faults.readiness.one_check import check
 from tests.faults.support.stepping import ROOT, Run, Stepping, product_environment
-from tests.support.one_broker import one_broker
-from tests.support.reading_memory import grown, write_large, write_syncs
+from tests.support.size.one_broker import one_broker
+from tests.support.size.reading_memory import grown, write_large, write_syncs
 
 PARTITIONS, PER_TOPIC, GROUPS = 20_000, 100, 10_000
 CHECK, FIRST, NEXT = "one check of readiness", "recorder's first sample", "recorder's later samples, the slowest"

@@ -23,7 +23,7 @@ from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, NewestRows, Partition
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import TopicInfo
-from kafka_dr.hooks.brokers.record import OffsetSpan
+from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
 from kafka_dr.recorder.clients import ASK_SECONDS, SILENT, Access, Side, ask_seconds
 from kafka_dr.recorder.content_pairing import Pairing
 from kafka_dr.recorder.groups import Groups
@@ -321,7 +321,9 @@ class Looker:
             partitions = (
                 [TopicPartition(topic, p) for p in target.topics[topic].partitions] if topic in target.topics else []
             )
-            tails = self.access.target_records.last_records(partitions, timeout=ASK_SECONDS)
+            tails: dict[TopicPartition, Tail[Record]] = self.access.target_records.last_records(
+                partitions, timeout=ASK_SECONDS
+            )
             timestamps = [
                 decode_heartbeat(tail.last.key, tail.last.value).timestamp for tail in tails.values() if tail.last
             ]

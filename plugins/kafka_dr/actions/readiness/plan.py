@@ -113,7 +113,7 @@ def compared_positions(
         "target_end",
     )
     known = pd.Index(rows["position"].unique())
-    at_positions = [portion[known.get_indexer(portion["upstream"]) >= 0] for portion in syncs]
+    at_positions = [portion[known.get_indexer(pd.Index(portion["upstream"])) >= 0] for portion in syncs]
     sync_points = (
         pd.concat(at_positions)[["topic", "partition", "upstream"]]
         .drop_duplicates()

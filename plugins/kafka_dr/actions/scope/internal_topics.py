@@ -33,10 +33,10 @@ _FOREIGN = 0.001
 
 
 def offset_syncs_of(procedure: Run) -> Iterator[pd.DataFrame]:
-    """Yield all offset syncs of the flow in portions, one row each: topic, partition, upstream, downstream, sequence.
+    """Yield all offset syncs of the flow in portions, one row each.
 
-    `topic` is the name on the source, `upstream` the source offset, `downstream` the target offset, and `sequence` the
-    row's place in the order in which the offset syncs were written.
+    Columns: topic (name on the source), partition, upstream (source offset), downstream (target offset), sequence (the
+    row's place in the order in which the offset syncs were written). The first portion has no rows.
     """
     return _portions(procedure, *syncs_place(procedure, procedure.flow))
 

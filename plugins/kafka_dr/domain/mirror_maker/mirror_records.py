@@ -62,7 +62,8 @@ class Heartbeat(NamedTuple):
     timestamp: int
 
 
-Record, Item = TypeVar("Record"), TypeVar("Item")
+Record = TypeVar("Record")
+Item = TypeVar("Item")
 
 
 class Decoded(NamedTuple, Generic[Record]):

@@ -1,4 +1,4 @@
-"""What reading takes of memory, in MB: `python -m tests.support.reading_memory WHAT`, the settings on standard input.
+"""What reading takes of memory, in MB: `python -m tests.support.size.reading_memory WHAT`, the settings on standard input.
 
 Each reading is a process of its own, whose memory is counted from the moment at which all modules are imported.
 """
@@ -25,7 +25,7 @@ from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record import digest_of, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LARGE, SYNCS, CHECKPOINTS = "large", "mm2-offset-syncs.primary.internal", "primary.checkpoints.internal"
 RECORD_BYTES = 1_000_000
 BULK = {"linger.ms": 20, "batch.size": 1_000_000, "message.max.bytes": 2_000_000, "compression.type": "none"}
@@ -33,7 +33,7 @@ BULK = {"linger.ms": 20, "batch.size": 1_000_000, "message.max.bytes": 2_000_000
 
 def grown(what: str, settings: Mapping[str, Any]) -> int:
     """Return by how many MB the resident memory of a process grew at most that read `what`, a name in READINGS."""
-    command = [sys.executable, "-m", "tests.support.reading_memory", what]
+    command = [sys.executable, "-m", "tests.support.size.reading_memory", what]
     done = subprocess.run(
         command, cwd=ROOT, input=json.dumps(dict(settings)), stdout=subprocess.PIPE, text=True, check=True
     )
