@@ -1,4 +1,4 @@
-"""What reading takes of memory, in MB: `python -m tests.support.size.reading_memory WHAT`, the settings on standard input.
+"""What reading takes of memory, in MB: `python -m tests.support.size.reading_memory WHAT`, settings on standard input.
 
 Each reading is a process of its own, whose memory is counted from the moment at which all modules are imported.
 """
