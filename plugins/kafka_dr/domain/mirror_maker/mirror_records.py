@@ -20,7 +20,7 @@ from kafka_dr.errors import SwitchbackError
 VERSION = 0
 LONGEST_STRING = 32767
 #: Records of an internal topic that are decoded at once: few enough for memory, enough for the speed of bulk decoding.
-PORTION = 50_000
+PORTION = 10_000
 
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _SYNC_VALUE, _CHECKPOINT_VALUE, _HEARTBEAT_VALUE = Struct(">qq"), Struct(">hqq"), Struct(">hq")
