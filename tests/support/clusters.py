@@ -12,7 +12,7 @@ from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction, Producer
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.brokers.descriptions import Metadata, TopicInfo
+from kafka_dr.hooks.brokers.descriptions import Metadata, TopicInfo, TopicToCreate
 from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
 
 
@@ -71,6 +71,9 @@ class Cluster:
         self.internal: dict[str, list[tuple[bytes, bytes]]] = {}
         self.partitions: dict[str, dict[int, int]] = {"orders": {0: 1}, "__switchback_probe": {0: 1}}
         self.broker_ids = [1]
+        #: Topics by request that created some, and those whose leaders were awaited.
+        self.requested: list[list[str]] = []
+        self.awaited: list[dict[str, int]] = []
         self.known_settings = {"num.io.threads"}
         self.members: dict[str, int] = {}
         self.types: dict[str, str] = {}
@@ -170,6 +173,18 @@ class Cluster:
             self.replicas[name] = max(1, replication_factor)
             self.settings |= {name: dict(configs)} if configs else {}
             self.topic_ids |= {name: f"id-{name}-{self.deleted.count(name)}"} if name in self.deleted else {}
+
+    def create_topics(self, topics: Mapping[str, TopicToCreate]) -> None:
+        """Create topics in one request."""
+        self.requested.append(list(topics))
+        for name, topic in topics.items():
+            default = topic.replication_factor == -1
+            more = {} if default else {"replication_factor": topic.replication_factor}
+            self.create_topic(name, topic.partitions, configs=topic.configs, **more)
+
+    def await_leaders(self, partitions: Mapping[str, int], timeout: float) -> None:
+        """Every partition has a leader."""
+        self.awaited.append(dict(partitions))
 
     def create_partitions(self, topic: str, total: int, assignment: list[list[int]] | None = None) -> None:
         """Raise a topic's partitions, on the brokers of the assignment."""

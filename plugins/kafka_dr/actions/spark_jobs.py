@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
@@ -71,9 +73,24 @@ def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
     Raises:
         Contradiction: the column `topic` or `target_topic` has a name that Kafka does not allow.
     """
-    _refuse_illegal_topics(frame)
-    texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
-    (frame if len(frame) else frame.astype(texts)).to_parquet(private_file(folder / f"{name}.parquet"), index=False)
+    write_portions(folder, name, [frame])
+
+
+def write_portions(folder: Path, name: str, portions: Iterable[pd.DataFrame]) -> None:
+    """Write frames of equal columns as one input file `name`.parquet, one after the other; at least one frame.
+
+    Raises:
+        Contradiction: the column `topic` or `target_topic` has a name that Kafka does not allow.
+    """
+    with ExitStack() as stack:
+        file: pq.ParquetWriter | None = None
+        for frame in portions:
+            _refuse_illegal_topics(frame)
+            texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
+            rows = pa.Table.from_pandas(frame if len(frame) else frame.astype(texts), preserve_index=False)
+            if file is None:
+                file = stack.enter_context(pq.ParquetWriter(private_file(folder / f"{name}.parquet"), rows.schema))
+            file.write_table(rows.cast(file.schema))
 
 
 def _refuse_illegal_topics(frame: pd.DataFrame) -> None:

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from kafka_dr.actions.readiness.document import document_path, read_document
@@ -24,6 +24,7 @@ from kafka_dr.actions.readiness.signs import (
     checkpoint_at,
     heartbeat_at,
     offset_sync_at,
+    recorder_pace,
     sample_at,
     watcher_at,
 )
@@ -38,10 +39,12 @@ from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.readiness import NOT_YET_THERE, find_blockers
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movements_of
 from kafka_dr.domain.readiness.signs import (
+    RecorderPace,
     certificate_findings,
     growth_findings,
     heartbeat_findings,
     lag_findings,
+    pace_findings,
     quiet_findings,
     recorder_findings,
     topics_awaited,
@@ -100,6 +103,7 @@ class FlowCheck:
         self._figures: list[Figure] = []
         self._ages: dict[str, float | None] = {}
         self._certificates: dict[str, float] = {}
+        self._pace: RecorderPace | None = None
         # Of what this check cannot read, the next one needs what the check before has read.
         self._movements = movements_of(before)
         self._awaited: dict[str, float] = (before or {}).get("awaited", {})
@@ -163,6 +167,7 @@ class FlowCheck:
             retest_days=self._procedure.flow.objectives.retest_days,
             movements=self._movements,
             awaited=self._awaited,
+            recorder=None if self._pace is None else asdict(self._pace),
         )
 
     def _judge(self, observation: Observation | None) -> FlowLag | None:
@@ -176,6 +181,7 @@ class FlowCheck:
                     ("checkpoint", checkpoint_at),
                     ("offset_sync", offset_sync_at),
                     ("sample", sample_at),
+                    ("recorder", recorder_pace),
                     ("watcher", watcher_at),
                     ("certificates", certificate_ends),
                 )
@@ -217,6 +223,8 @@ class FlowCheck:
             self._add_figure("heartbeat", self._ages["heartbeat"], why)
         if recorder is not None:
             self._findings += recorder_findings(self._ages["sample"], recorder.interval_seconds)
+            self._pace, _ = self._answer("recorder", signs["recorder"]) or (None, 0.0)
+            self._findings += pace_findings(self._pace)
         else:
             self._findings.append(
                 ReadinessFinding("recorder_missing", Gravity.WARNING, "", "the topology names no recorder")

@@ -70,6 +70,20 @@ class SnapshotTaken(Note, steps=(Step.COMMIT_GROUPS,)):
     snapshot: Receipt
 
 
+class FewerReplicasMade(Note, steps=(Step.COMMIT_GROUPS,)):
+    """Topics that got fewer replicas than on the source, because the target has fewer brokers.
+
+    Attributes:
+        fewer_replicas: topic -> number of its replicas on the source; only the first 100 topics.
+        brokers: number of live brokers on the target.
+        topics: number of all such topics.
+    """
+
+    fewer_replicas: Mapping[str, int]
+    brokers: int
+    topics: int
+
+
 class PositionsToCommit(Intent, steps=(Step.COMMIT_GROUPS,)):
     """Number of positions about to be committed because they differ on the target; `of`: number of all positions."""
 

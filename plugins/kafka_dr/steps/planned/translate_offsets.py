@@ -13,7 +13,7 @@ from kafka_dr.actions.offsets.answers import check_complete, rereads_by_group
 from kafka_dr.actions.offsets.prefixed_topics import write_prefixed_copies
 from kafka_dr.actions.offsets.translation_input import bounds_frame, save_target_topics
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
-from kafka_dr.actions.spark_jobs import run_spark_job, write_frame
+from kafka_dr.actions.spark_jobs import run_spark_job, write_frame, write_portions
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.offsets.rereads import compare_with_mirror_maker
 from kafka_dr.procedure.entries import ConsumersDrained, MissingRange, OffsetsTranslated, ReadinessChecked
@@ -78,7 +78,7 @@ class TranslateOffsets(RecheckedStep):
     def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """Write positions, offset syncs and log bounds as files for the Spark job; return the job's other settings."""
         write_frame(folder, "positions", positions.assign(may_have_moved=False))
-        write_frame(folder, "syncs", offset_syncs_of(procedure))
+        write_portions(folder, "syncs", offset_syncs_of(procedure))
         bounds = write_prefixed_copies(procedure, folder, bounds_frame(procedure))
         write_frame(folder, "bounds", bounds)
         tell_unknown(procedure, self.task_id, write_lineage(procedure, folder, bounds, positions))
