@@ -134,7 +134,7 @@ def two_samples(
 
 
 def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[str]) -> ClusterView:
-    """Read a cluster's state: brokers, topics, groups, users; settings only of the topics in `configured`.
+    """Read a cluster's state: brokers, topics, groups, users, quotas; settings only of the topics in `configured`.
 
     Args:
         rules: the cluster's ACL rules, which become part of the result.
@@ -143,13 +143,26 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
     configs = cluster.configs([topic for topic in dict.fromkeys(configured) if topic in topics])
     views = {
         name: TopicView(
-            info.topic_id, len(info.partitions), min(map(len, info.replicas.values()), default=0), configs.get(name, {})
+            info.topic_id,
+            len(info.partitions),
+            min(map(len, info.replicas.values()), default=0),
+            configs.get(name, {}),
+            configs[name].overrides if name in configs else frozenset(),
         )
         for name, info in topics.items()
     }
     brokers = tuple(sorted(broker.id for broker in cluster.brokers()))
+    scram = cluster.scram_users()
     return ClusterView(
-        cluster.alias, cluster.cluster_id(), brokers, views, rules, group_views(cluster), cluster.users()
+        cluster.alias,
+        cluster.cluster_id(),
+        brokers,
+        views,
+        rules,
+        group_views(cluster),
+        users=None if scram is None else frozenset(scram),
+        scram=scram,
+        quotas=cluster.client_quotas(),
     )
 
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafka_dr.domain.access.trial import AccessTrial
 from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
+from kafka_dr.domain.kafka_model.client_quotas import Quotas, ScramUsers
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.readiness.owners import OwnerView
@@ -17,12 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopicView:
-    """One topic: its id (a recreated topic has another id), partition count, smallest replica count, and configs."""
+    """One topic: its id (a recreated topic has another id), partition count, smallest replica count, and configs.
+
+    Attributes:
+        overrides: names of the configs that are set on the topic itself.
+    """
 
     topic_id: str
     partitions: int
     replicas: int = 1
     configs: Mapping[str, str] = field(default_factory=dict)
+    overrides: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,12 @@ class GroupView:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """One cluster: all topics by name, ACL rules, groups by name, and SCRAM users (None if users cannot be listed)."""
+    """One cluster: all topics by name, ACL rules, groups by name, and SCRAM users (None if users cannot be listed).
+
+    Attributes:
+        scram: SCRAM mechanisms and iterations of each user; None if users cannot be listed.
+        quotas: client quotas; None if they cannot be listed.
+    """
 
     alias: str
     cluster_id: str
@@ -46,6 +58,8 @@ class ClusterView:
     rules: AclRules
     groups: Mapping[str, GroupView]
     users: frozenset[str] | None = None
+    scram: ScramUsers | None = None
+    quotas: Quotas | None = None
 
 
 #: States of a connector or task that end when Connect has finished a rebalance or a start.
@@ -163,6 +177,7 @@ class Observation:
         writers: principals of MirrorMaker 2 on the target; None if they were not looked up.
         unsigned_journal: whether the topology names no key of the journal.
         unsigned_samples: whether the flight recorder runs without a key, so that nothing proves its samples.
+        trials: what the applications' own logins showed on the target; () if none was tried.
         immovable: name -> type of groups that the flow selects and that have positions in scope, but that cannot be
             moved, because their type is unknown.
     """
@@ -191,3 +206,4 @@ class Observation:
     writers: frozenset[str] | None = None
     unsigned_journal: bool = False
     unsigned_samples: bool = False
+    trials: tuple[AccessTrial, ...] = ()

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.client_quotas import QuotaEntity
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import Producer
 from kafka_dr.errors import BadInput, KafkaUnavailable
@@ -23,7 +24,7 @@ with warnings.catch_warnings():
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError, SecurityDisabledError, for_code
     from kafka.future import Future
-    from kafka.protocol.admin import DescribeAclsRequest
+    from kafka.protocol.admin import DescribeAclsRequest, DescribeClientQuotasRequest
     from kafka.protocol.admin.transactions import DescribeProducersRequest
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _SECONDS = 10.0
 #: Requests that change nothing.
-_READS = frozenset({"DescribeAclsRequest", "DescribeProducersRequest"})
+_READS = frozenset({"DescribeAclsRequest", "DescribeClientQuotasRequest", "DescribeProducersRequest"})
 _ANY, _TOPIC, _LITERAL = 1, 2, 3
 #: Kafka's numbers in its protocol; other types of resources are never fenced.
 _RESOURCE_TYPES = {2: "topic", 3: "group", 4: "cluster", 5: "transactional_id"}
@@ -154,6 +155,18 @@ class EveryBroker:
             found |= answer
         return found
 
+    def client_quotas(self, broker: int, timeout: float = _SECONDS) -> dict[QuotaEntity, dict[str, float]]:
+        """Return the limits by name of each entity that has client quotas, as one broker knows them.
+
+        Raises:
+            KafkaUnavailable: the broker does not answer, or refuses.
+        """
+        everything = DescribeClientQuotasRequest(components=[], strict=False)
+        answer = self._ask("reading client quotas", {broker: everything}, _quotas_in, timeout)[broker]
+        if isinstance(answer, KafkaUnavailable):
+            raise answer
+        return answer
+
     def close(self) -> None:
         """Disconnect; the next request connects again."""
         client, self._client = self._client, None
@@ -236,6 +249,16 @@ def _producers_in(answer: Any) -> dict[TopicPartition, list[Producer]]:
             producers.sort(key=lambda producer: (-(producer.last_ms or 0), producer.producer_id))
             found[TopicPartition(topic.name, partition.partition_index)] = producers
     return found
+
+
+def _quotas_in(answer: Any) -> dict[QuotaEntity, dict[str, float]]:
+    _raise_code(_good(answer))
+    return {
+        QuotaEntity.of({part.entity_type: part.entity_name for part in entry.entity}): {
+            value.key: value.value for value in entry.values
+        }
+        for entry in answer.entries or ()
+    }
 
 
 def _good(answer: Any) -> Any:
