@@ -50,8 +50,8 @@ class Connections:
             raise BadInput(
                 f"Connection {connection_id} does not exist",
                 "neither Airflow's database, nor the environment, nor a secrets backend has it",
-                f"Create the connection {connection_id} of type `kafka` with librdkafka's configuration in its extra, or"
-                " correct its name in the topology.",
+                f"Create the connection {connection_id} of type `kafka`, with librdkafka's configuration in its extra,"
+                " or correct its name in the topology.",
             ) from None
         if not config.get("bootstrap.servers"):
             raise BadInput(

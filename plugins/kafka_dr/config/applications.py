@@ -18,7 +18,7 @@ NamePrefix = Annotated[
 ]
 
 
-class Application(Model):
+class ApplicationSettings(Model):
     """An application, with a login of its own on some clusters.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from kafka_dr.config.applications import Application
+from kafka_dr.config.applications import ApplicationSettings
 from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.drill import DrillSettings
 from kafka_dr.config.fields import (
@@ -292,7 +292,7 @@ class Topology(Model):
     spark: Named
     evidence: FilePath
     evidence_kept_days: Annotated[int, Field(strict=True, ge=1, le=36_500)] | None = None
-    applications: tuple[Application, ...] = ()
+    applications: tuple[ApplicationSettings, ...] = ()
     drain: Named | None = None
     source_probe: Named | None = None
     fence_hook: FenceHookSettings | None = None

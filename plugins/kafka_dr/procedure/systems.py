@@ -11,9 +11,9 @@ from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.hooks.airflow_api import AirflowApi
+from kafka_dr.hooks.application_client import ApplicationClient
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.anchor_topic import AnchorTopic
-from kafka_dr.hooks.brokers.application_client import ApplicationClient
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record import key_and_value
 from kafka_dr.hooks.brokers.record_reader import RecordReader

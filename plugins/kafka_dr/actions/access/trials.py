@@ -1,4 +1,4 @@
-"""Try applications' own logins on the target: log in, write a record, read it back, commit a position of a group.
+"""Try applications' own logins on the target: log in, write a record, read it, commit a position of a group.
 
 Topic and group begin with the application's own prefix, so the rights that are tried are those that the application has
 already: no ACL entry is changed. Both exist for the time of the check alone.
@@ -18,10 +18,10 @@ from dataclasses import replace
 
 from kafka_dr.actions.fencing.hook_fence import hook_fences_target
 from kafka_dr.concurrently import run_concurrently
-from kafka_dr.config.applications import Application
+from kafka_dr.config.applications import ApplicationSettings
 from kafka_dr.domain.access.trial import AccessTrial, Act
 from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed, SystemUnavailable
-from kafka_dr.hooks.brokers.application_client import ApplicationClient
+from kafka_dr.hooks.application_client import ApplicationClient
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.procedure.authority import acting_under, record_fact
 from kafka_dr.procedure.entries import AccessToTry, AccessTried, facts_in
@@ -36,9 +36,8 @@ _SETTINGS = {"retention.ms": "3600000", "cleanup.policy": "delete", "min.insync.
 def log_in_applications(procedure: Run) -> tuple[AccessTrial, ...]:
     """Log in to the target as each application, and change nothing there; return what was shown."""
     with run_concurrently() as start:
-        logins = [
-            start(_Trial(procedure, replace(trial, topic="", group="")).run) for trial in _planned(procedure, False)
-        ]
+        planned = [] if procedure.in_drill else _planned(procedure, False)
+        logins = [start(_Trial(procedure, replace(trial, topic="", group="")).run) for trial in planned]
     return tuple(login.result() for login in logins)
 
 
@@ -51,7 +50,7 @@ def try_applications(procedure: Run, step: str) -> tuple[tuple[AccessTrial, ...]
     Raises:
         LeaseLost, Superseded: a newer process acts, which removes topics and groups.
     """
-    trials = _planned(procedure, True)
+    trials = [] if procedure.in_drill else _planned(procedure, True)
     places = _Places(procedure, step, trials)
     places.prepare()
     try:
@@ -68,7 +67,7 @@ def remove_left_access(procedure: Run, step: str) -> None:
     """Remove topics and groups of this run's trials whose process was killed; errors are only recorded."""
     intents = procedure.progress.facts(AccessToTry)
     if len(intents) > len([fact for fact in procedure.progress.facts(AccessTried) if not fact.access_left]):
-        _Places(procedure, step, ()).remove()
+        _Places(procedure, step).remove()
 
 
 def _planned(procedure: Run, writes: bool) -> list[AccessTrial]:
@@ -77,7 +76,7 @@ def _planned(procedure: Run, writes: bool) -> list[AccessTrial]:
     return [_trial_of(procedure, application, fenced, writes) for application in procedure.topology.applications]
 
 
-def _trial_of(procedure: Run, application: Application, fenced: bool, writes: bool) -> AccessTrial:
+def _trial_of(procedure: Run, application: ApplicationSettings, fenced: bool, writes: bool) -> AccessTrial:
     target = procedure.request.target
     connection = application.connections.get(target)
     if connection is None:
@@ -128,11 +127,12 @@ class _Trial:
     def _act(self, client: ApplicationClient) -> AccessTrial:
         acts: dict[Act, Callable[[ApplicationClient], tuple[str, bool]]] = {Act.LOG_IN: self._log_in}
         if self._trial.topic:
-            acts |= {Act.WRITE: self._write, Act.READ: self._read, Act.COMMIT: self._commit}
+            acts |= {Act.CONNECT: self._create, Act.WRITE: self._write, Act.READ: self._read, Act.COMMIT: self._commit}
         for act, attempt in acts.items():
             if problem := _repeat(attempt, client):
                 return self._failed(act, problem)
-            self._trial = replace(self._trial, shown=(*self._trial.shown, act))
+            if act is not Act.CONNECT:
+                self._trial = replace(self._trial, shown=(*self._trial.shown, act))
         return self._trial
 
     def _failed(self, act: Act, seen: str, next_step: str = "") -> AccessTrial:
@@ -141,6 +141,15 @@ class _Trial:
     def _log_in(self, client: ApplicationClient) -> tuple[str, bool]:
         found, expected = client.log_in(), self._procedure.systems.target.cluster_id()
         return ("" if found == expected else f"it leads to the cluster with the id {found}, not {expected}"), False
+
+    def _create(self, _client: ApplicationClient) -> tuple[str, bool]:
+        target, topic = self._procedure.systems.target, self._trial.topic
+        try:
+            with acting_under(self._procedure.authority, lambda: target.delete_topics([topic])):
+                target.create_topic(topic, 1, configs=_SETTINGS)
+        except (KafkaUnavailable, ReadBackFailed) as error:
+            return f"{error.reason}: {error.seen}", getattr(error, "may_pass", False)
+        return "", False
 
     def _write(self, client: ApplicationClient) -> tuple[str, bool]:
         self._procedure.authority.hold()
@@ -175,33 +184,26 @@ def _repeat(attempt: Callable[[ApplicationClient], tuple[str, bool]], client: Ap
 class _Places:
     """The topics and groups of trials on the target."""
 
-    def __init__(self, procedure: Run, step: str, trials: Iterable[AccessTrial]) -> None:
+    def __init__(self, procedure: Run, step: str, trials: Iterable[AccessTrial] = ()) -> None:
         self._procedure, self._step, self._target = procedure, step, procedure.request.target
         self._topics = [trial.topic for trial in trials if trial.topic]
         self._groups = [trial.group for trial in trials if trial.group]
 
     def prepare(self) -> None:
-        """Remove what earlier checks have left, then make the topics."""
+        """Remove what earlier checks have left, and name in the journal what this one will make."""
         if self._noted()[0]:
-            self._removed()
-        if not self._topics:
-            return
-        places = AccessToTry(
-            access_cluster=self._target, access_topics=self._topics, access_groups=self._groups
-        )
-        record_fact(self._procedure.authority, self._step, places)
-        for topic in self._topics:
-            with acting_under(self._procedure.authority, self._removed):
-                self._procedure.systems.target.create_topic(topic, 1, configs=_SETTINGS)
+            self._remove_noted()
+        if self._topics:
+            places = AccessToTry(access_cluster=self._target, access_topics=self._topics, access_groups=self._groups)
+            record_fact(self._procedure.authority, self._step, places)
 
     def remove(self) -> list[str]:
         """Remove topics and groups, and record what is left; return that, as text."""
         if not self._noted()[0]:
             return []
-        left = self._removed()
-        record_fact(
-            self._procedure.authority, self._step, AccessTried(access_removed=self._target, access_left=left)
-        )
+        left = self._remove_noted()
+        removed = AccessTried(access_removed=self._target, access_left=left)
+        record_fact(self._procedure.authority, self._step, removed)
         return left
 
     def _noted(self) -> tuple[set[str], set[str]]:
@@ -210,7 +212,7 @@ class _Places:
         facts = [fact for fact in facts_in(entries, AccessToTry) if fact.access_cluster == self._target]
         return {t for fact in facts for t in fact.access_topics}, {g for fact in facts for g in fact.access_groups}
 
-    def _removed(self) -> list[str]:
+    def _remove_noted(self) -> list[str]:
         target, (topics, groups), left = self._procedure.systems.target, self._noted(), list[str]()
         self._procedure.authority.hold()
         try:

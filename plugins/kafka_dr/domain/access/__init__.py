@@ -1,1 +1,1 @@
-"""Whether applications can work on the target: what their own logins showed, and how both clusters differ for them."""
+"""Applications' access to the target: what their own logins showed, and how both clusters differ for them."""

@@ -106,7 +106,8 @@ class _Included:
         )
 
     def _covers(self, key: tuple[str, ...], entry: AclEntry) -> bool:
-        literal, prefixes = self._literal.get(key, frozenset()), self._prefixes.get(key, frozenset())
+        nothing: set[str] = set()
+        literal, prefixes = self._literal.get(key, nothing), self._prefixes.get(key, nothing)
         if ANY_NAME in literal or (entry.pattern == "literal" and entry.name in literal):
             return True
         if entry.pattern == "literal" and entry.name == ANY_NAME:

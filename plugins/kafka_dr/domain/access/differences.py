@@ -45,7 +45,7 @@ def user_differences(o: Observation, target: ToolAccess) -> Iterator[Difference]
 
 
 def quota_differences(o: Observation, target: ToolAccess) -> Iterator[Difference]:
-    """Yield a difference for each entity whose client quotas are others on the target; users that are exempt have none.
+    """Yield a difference for each entity with other client quotas on the target; none for exempt users.
 
     Args:
         target: how Kafka's tools reach the target.

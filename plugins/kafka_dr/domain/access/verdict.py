@@ -47,7 +47,10 @@ def access_notes(o: Observation) -> Iterator[str]:
                 " open_target, because ACL entries that open_target removes refuse it. Its login works."
             )
         elif trial.untried:
-            yield f"Application {trial.application}: its access to {trial.cluster} was not tried, because {trial.untried}."
+            yield (
+                f"Application {trial.application}: its access to {trial.cluster} was not tried, because"
+                f" {trial.untried}."
+            )
 
 
 def proven_access(o: Observation) -> dict[str, str]:
@@ -58,6 +61,12 @@ def proven_access(o: Observation) -> dict[str, str]:
 def _next_step(trial: AccessTrial) -> str:
     if trial.next_step:
         return trial.next_step
+    if trial.failed is Act.CONNECT:
+        return (
+            f"Give the orchestrator's principal the rights CREATE and DELETE on the topic {trial.topic}, and DELETE on"
+            f" the group {trial.group}; or take `prefix` out of the application in the topology, so that only its login"
+            " is tried."
+        )
     if trial.failed is Act.LOG_IN:
         return (
             f"Compare user and password of {trial.connection} with those that the application has on {trial.cluster}."
@@ -67,7 +76,7 @@ def _next_step(trial: AccessTrial) -> str:
         operation, resource_type = NEEDED[trial.failed]
         return (
             f"Give {trial.principal or 'the principal of this login'} the right {operation.upper()} on"
-            f" {resource_type}s such as {trial.resource} on {trial.cluster}, or remove the DENY entry against it. If the"
-            " application has other names, correct `prefix` or `group_prefix` under `applications` in the topology."
+            f" {resource_type}s such as {trial.resource} on {trial.cluster}, or remove the DENY entry against it. If"
+            " the application has other names, correct `prefix` or `group_prefix` under `applications` in the topology."
         )
     return f"Find out in the logs of the brokers of {trial.cluster} why they do not answer as expected; then try again."

@@ -22,7 +22,7 @@ class QuotaEntity(NamedTuple):
     @classmethod
     def of(cls, names: Mapping[str, str | None]) -> QuotaEntity:
         """Return the entity of these names by type, in Kafka's order."""
-        return cls(tuple(sorted(names.items(), key=lambda part: (_TYPES.index(part[0]) if part[0] in _TYPES else 9))))
+        return cls(tuple(sorted(names.items(), key=lambda part: _TYPES.index(part[0]) if part[0] in _TYPES else 9)))
 
     @property
     def user(self) -> str | None:

@@ -68,6 +68,7 @@ class Checked:
         complete: whether everything was looked at; otherwise what is not found may still be there.
         drill_days, retest_days: so many days after it the next drill is due, or a failed one to be repeated.
         awaited: topic -> since when its creation on the target is awaited, in seconds since 1970.
+        differences: how the target differs from the source for clients: `count`, and the first ones as `shown`.
         at_rest: whether the flow is stopped on purpose, because the opposite flow runs.
     """
 
@@ -85,6 +86,7 @@ class Checked:
     retest_days: float = 0.0
     movements: Mapping[str, Movement] = field(default_factory=dict)
     awaited: Mapping[str, float] = field(default_factory=dict)
+    differences: Mapping[str, Any] = field(default_factory=dict)
     at_rest: bool = False
     complete: bool = True
     took_seconds: float = 0.0
@@ -123,6 +125,7 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
         "changes": _changes(earlier.get("changes", []), state, reasons, now),
         "movements": {name: asdict(movement) for name, movement in checked.movements.items()},
         "awaited": dict(checked.awaited),
+        "differences": dict(checked.differences),
         "took_seconds": round(checked.took_seconds, 1),
     }
 

@@ -84,7 +84,9 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         except (KafkaException, FutureTimeout):
             return None
         return {
-            user: {info.mechanism.name.replace("_", "-"): info.iterations for info in description.scram_credential_infos}
+            user: {
+                info.mechanism.name.replace("_", "-"): info.iterations for info in description.scram_credential_infos
+            }
             for user, description in described.items()
         }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kafka_dr.procedure.entries.fact import Note, OrAbsent, StepOutcome, read_as
+from kafka_dr.procedure.entries.fact import Intent, Note, OrAbsent, StepOutcome, read_as
 from kafka_dr.procedure.entries.records import ApprovedPlan, EarlyTranslation, Figures, Receipt, SourceVerdict
 from kafka_dr.vocabulary import Step
 

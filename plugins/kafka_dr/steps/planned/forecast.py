@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr.actions.access.site_differences import keep_differences
 from kafka_dr.actions.readiness.observe import observe_pair
 from kafka_dr.actions.readiness.plan import (
     compared_positions,
@@ -85,6 +86,8 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         copies=dict(observed.copies),
         terms=terms_of(procedure),
         objectives=procedure.progress.objectives,
+        access=ready.access or {},
+        differences=keep_differences(procedure, observed),
     )
 
 

@@ -143,7 +143,7 @@ def test_what_a_pass_shares_with_production_is_known(production: Callable[..., T
     ours = production()
     drill = made(ours)
     own = {"clusters", "naming", "flows", "routing", "evidence", "drain", "source_probe", "fence_hook", "recorder"}
-    own |= {"groups", "notifications", "drill", "cool_down_seconds"}
+    own |= {"applications", "groups", "notifications", "drill", "cool_down_seconds"}
     assert set(Topology.model_fields) == SHARED | own
     assert {name for name in Topology.model_fields if getattr(drill, name) == getattr(ours, name)} == SHARED
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from kafka_dr.domain.access.trial import AccessTrial, Act
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
@@ -335,6 +336,17 @@ CLOSED = {
     "no group on the target": (without("read", "billing", "group"), "clients_may_work_on_target"),
     "no transactional id on the target": (source(rules=TRANSACTIONAL), "clients_may_work_on_target"),
     "no user on the target": (target(users=frozenset()), "users_exist_on_target"),
+    "another mechanism on the target": (
+        seen(
+            source=cluster("primary", scram={"app": {"SCRAM-SHA-256": 4096}}),
+            target=cluster("standby", scram={"app": {"SCRAM-SHA-512": 4096}}),
+        ),
+        "users_exist_on_target",
+    ),
+    "a login is refused": (
+        seen(trials=(AccessTrial("orders", "standby", "orders_standby", failed=Act.LOG_IN, seen="_AUTHENTICATION"),)),
+        "applications_work_on_target",
+    ),
     "group alive on the target": (
         target(groups={"billing": GroupView("Stable", empty=False)}),
         "groups_idle_on_target",
@@ -403,6 +415,13 @@ OPEN = {
     "retention right behind MirrorMaker 2": seen(source_starts={T0: 10, T1: 0}),
     "a better target": target(topics={"orders": TopicView("x", 2, 3, IN_SYNC)}),
     "no list of users": target(users=None),
+    "one mechanism in common": seen(
+        source=cluster("primary", scram={"app": {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096}}),
+        target=cluster("standby", scram={"app": {"SCRAM-SHA-512": 4096}}),
+    ),
+    "an application's login works": seen(
+        trials=(AccessTrial("orders", "standby", "orders_standby", shown=(Act.LOG_IN,)),)
+    ),
     "a vendor's version": with_internal_topic("3.9.1.redhat-00001"),
     "a version that does not matter": seen(flow=replace(flow(), worker=WorkerView("2024.3", "id-standby"))),
     "a target that keeps more": with_settings(

@@ -1,53 +1,12 @@
-"""All differences between source and target that concern clients, as a plan and a readiness document show them."""
+"""The Markdown of a plan on applications' access to the target, and on how both clusters differ for clients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Any
 
-from kafka_dr.domain.access.acl_differences import acl_differences
-from kafka_dr.domain.access.differences import Difference, quota_differences, user_differences
-from kafka_dr.domain.access.topic_differences import topic_differences
-from kafka_dr.domain.manual.context import ToolAccess
+from kafka_dr.domain.manual.context import TARGET_SETTINGS
 from kafka_dr.domain.plain_text import count_of, table_cell, visible_text
-from kafka_dr.domain.readiness.observation import Observation
-
-#: File with the login to the target that commands name, as printed plans do.
-TARGET_SETTINGS = "target.properties"
-#: How many differences a page or document has, and how many commands of each; a file has all.
-_SHOWN, _COMMANDS = 20, 3
-
-_KINDS: tuple[Callable[[Observation, ToolAccess], Iterator[Difference]], ...] = (
-    user_differences,
-    acl_differences,
-    quota_differences,
-    topic_differences,
-)
-
-
-def list_differences(o: Observation, servers: str) -> list[Difference]:
-    """Return all differences: users, ACL entries, quotas, settings of topics.
-
-    Args:
-        servers: bootstrap servers of the target, for the commands.
-    """
-    target = ToolAccess(o.target.alias, servers, TARGET_SETTINGS)
-    return [difference for kind in _KINDS for difference in kind(o, target)]
-
-
-def brief_differences(differences: Sequence[Difference]) -> dict[str, Any]:
-    """Return the number of differences (`count`), and the first ones with their first commands (`shown`)."""
-    shown = [
-        {"text": d.text, "commands": list(d.commands[:_COMMANDS]), "more_commands": max(0, len(d.commands) - _COMMANDS)}
-        for d in differences[:_SHOWN]
-    ]
-    return {"count": len(differences), "shown": shown}
-
-
-def whole_differences(differences: Sequence[Difference]) -> dict[str, Any]:
-    """Return all differences with all commands, as JSON data for a file."""
-    return {"differences": [asdict(difference) for difference in differences]}
 
 
 def differences_markdown(plan: Mapping[str, Any]) -> list[str]:
