@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.client import client_config
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteResult
@@ -25,8 +24,8 @@ class ApplicationClient:
             config: the settings of the application's connection, by librdkafka's keys.
             alias: the cluster's name in the topology, for errors.
         """
-        self._config, self._alias = client_config(config, alias), alias
-        self._cluster = KafkaCluster(alias, self._config)
+        self._config, self._alias = dict(config), alias
+        self._cluster = KafkaCluster(alias, config)
 
     def __repr__(self) -> str:
         return f"ApplicationClient({self._alias!r})"

@@ -84,10 +84,14 @@ class _Included:
 
     def __init__(self, entries: Iterable[AclEntry]) -> None:
         self._literal: dict[tuple[str, ...], set[str]] = defaultdict(set)
-        self._prefixes: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        #: By the length of the prefix, so that a name is looked up once for each length.
+        self._prefixes: dict[tuple[str, ...], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         for entry in entries:
-            names = self._prefixes if entry.pattern == "prefixed" else self._literal
-            names[self._key(entry, entry.principal, entry.host, entry.operation)].add(entry.name)
+            key = self._key(entry, entry.principal, entry.host, entry.operation)
+            if entry.pattern == "prefixed":
+                self._prefixes[key][len(entry.name)].add(entry.name)
+            else:
+                self._literal[key].add(entry.name)
 
     @staticmethod
     def _key(entry: AclEntry, principal: str, host: str, operation: str) -> tuple[str, ...]:
@@ -106,10 +110,9 @@ class _Included:
         )
 
     def _covers(self, key: tuple[str, ...], entry: AclEntry) -> bool:
-        nothing: set[str] = set()
-        literal, prefixes = self._literal.get(key, nothing), self._prefixes.get(key, nothing)
+        literal = self._literal.get(key, ())
         if ANY_NAME in literal or (entry.pattern == "literal" and entry.name in literal):
             return True
-        if entry.pattern == "literal" and entry.name == ANY_NAME:
+        if key not in self._prefixes or (entry.pattern == "literal" and entry.name == ANY_NAME):
             return False
-        return bool(prefixes) and any(entry.name[:length] in prefixes for length in range(1, len(entry.name) + 1))
+        return any(entry.name[:length] in prefixes for length, prefixes in self._prefixes[key].items())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kafka_dr.domain.kafka_model.client_quotas import QuotaEntity
 from kafka_dr.domain.manual.context import ToolAccess
-from kafka_dr.domain.manual.setting_commands import quota_commands, user_commands
+from kafka_dr.domain.manual.setting_commands import quota_commands, user_command
 from kafka_dr.domain.readiness.observation import Observation
 
 
@@ -40,7 +40,7 @@ def user_differences(o: Observation, target: ToolAccess) -> Iterator[Difference]
         yield Difference(
             f"User {user} has {_credentials(lacking)} on {o.source.alias}, and {_credentials(there)} on"
             f" {o.target.alias}. Passwords cannot be copied: who knows the password enters it where the command asks.",
-            user_commands(target, user, lacking),
+            (user_command(target, user, lacking),),
         )
 
 

@@ -11,21 +11,19 @@ from kafka_dr.domain.manual.context import ToolAccess
 _ENTITY_TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
 
 
-def user_commands(place: ToolAccess, user: str, mechanisms: Mapping[str, int]) -> tuple[str, ...]:
-    """Return commands that create SCRAM credentials of a user, with a password that the shell asks for.
+def user_command(place: ToolAccess, user: str, mechanisms: Mapping[str, int]) -> str:
+    """Return the command that creates SCRAM credentials of a user, with a password that bash asks for.
 
-    The password goes through a file that only its owner can read, because other users see a process's arguments.
+    The tool reads the password from a pipe: other users see a process's arguments, and a file could stay.
 
     Args:
         mechanisms: numbers of iterations by mechanism.
     """
-    lines = [quote(f"{name}=[iterations={count},password=%s]\\n") for name, count in sorted(mechanisms.items())]
-    # In a file of properties a backslash is written twice.
+    lines = [quote(f"{name}=iterations={count},password=%s\\n") for name, count in sorted(mechanisms.items())]
+    # The tool reads properties, in which a backslash is written twice.
     written = "; ".join(f'printf {line} "${{password//\\\\/\\\\\\\\}}"' for line in lines)
-    return (
-        f"read -rsp {quote(f'Password of {user}: ')} password && (umask 077; {{ {written}; }} > scram.properties)",
-        f"{_alter(place, QuotaEntity((('user', user),)))} --add-config-file scram.properties; rm scram.properties",
-    )
+    asked = f"read -rsp {quote(f'Password of {user}: ')} password"
+    return f"{asked} && {_alter(place, QuotaEntity((('user', user),)))} --add-config-file <({written}); unset password"
 
 
 def quota_commands(

@@ -17,7 +17,7 @@ from kafka_dr.domain.access.differences_page import access_markdown, differences
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
 from kafka_dr.domain.kafka_model.client_quotas import QuotaEntity
 from kafka_dr.domain.manual.context import ToolAccess
-from kafka_dr.domain.manual.setting_commands import user_commands
+from kafka_dr.domain.manual.setting_commands import user_command
 from kafka_dr.domain.readiness.observation import Observation, TopicView
 
 from tests.plugins.kafka_dr.domain.readiness.test_readiness import RIGHTS, acl, cluster, seen
@@ -56,10 +56,8 @@ def test_a_missing_user_needs_its_password_typed_in() -> None:
     assert difference.text.startswith(
         "User app has SCRAM-SHA-512 with 4096 iterations on primary, and none on standby. Passwords cannot be copied"
     )
-    assert difference.commands[1] == (
-        f"kafka-configs.sh {TOOL} --alter --entity-type users --entity-name app --add-config-file scram.properties;"
-        " rm scram.properties"
-    )
+    (command,) = difference.commands
+    assert f" && kafka-configs.sh {TOOL} --alter --entity-type users --entity-name app --add-config-file <(" in command
 
 
 def test_fewer_iterations_differ_and_more_do_not() -> None:
@@ -71,16 +69,23 @@ def test_fewer_iterations_differ_and_more_do_not() -> None:
     )
 
 
-def test_the_shell_writes_the_password_for_its_owner_alone(tmp_path: Path) -> None:
-    """Whatever the user and the password are, the file has them as Java reads properties."""
+def test_the_tool_gets_the_password_by_a_pipe(tmp_path: Path) -> None:
+    """Whatever user and password are: no argument has it, no file, and properties are written as Java reads them."""
+    tool = tmp_path / "kafka-configs.sh"
+    tool.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > told\nfor last; do :; done\ncat "$last"\n')
+    tool.chmod(0o755)
     place = ToolAccess("standby", "s:1", "target.properties")
-    ask, _ = user_commands(place, "it's; me", {"SCRAM-SHA-256": 8192, **SHA512})
-    subprocess.run(["bash", "-c", ask], cwd=tmp_path, input=rb"a\b$c d" + b"\n", check=True)
-    written = tmp_path / "scram.properties"
-    assert written.read_text() == (
-        "SCRAM-SHA-256=[iterations=8192,password=a\\\\b$c d]\nSCRAM-SHA-512=[iterations=4096,password=a\\\\b$c d]\n"
+    command = user_command(place, "it's; me", {"SCRAM-SHA-256": 8192, **SHA512})
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=path, input=b"a\\b$c, d\n", capture_output=True, check=True
     )
-    assert written.stat().st_mode & 0o777 == 0o600
+    assert done.stdout.decode() == (
+        "SCRAM-SHA-256=iterations=8192,password=a\\\\b$c, d\nSCRAM-SHA-512=iterations=4096,password=a\\\\b$c, d\n"
+    )
+    told = (tmp_path / "told").read_text().splitlines()
+    assert told[4:9] == ["--alter", "--entity-type", "users", "--entity-name", "it's; me"]
+    assert "b$c" not in "".join(told)
 
 
 @pytest.mark.parametrize(
