@@ -40,7 +40,7 @@ def user_differences(o: Observation, target: ToolAccess) -> Iterator[Difference]
         yield Difference(
             f"User {user} has {_credentials(lacking)} on {o.source.alias}, and {_credentials(there)} on"
             f" {o.target.alias}. Passwords cannot be copied: who knows the password enters it where the command asks.",
-            (user_command(target, user, lacking),),
+            tuple(user_command(target, user, name, count) for name, count in sorted(lacking.items())),
         )
 
 

@@ -11,19 +11,18 @@ from kafka_dr.domain.manual.context import ToolAccess
 _ENTITY_TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
 
 
-def user_command(place: ToolAccess, user: str, mechanisms: Mapping[str, int]) -> str:
-    """Return the command that creates SCRAM credentials of a user, with a password that bash asks for.
+def user_command(place: ToolAccess, user: str, mechanism: str, iterations: int) -> str:
+    """Return the command that creates a user's SCRAM credentials, with a password that bash asks for.
 
-    The tool reads the password from a pipe: other users see a process's arguments, and a file could stay.
-
-    Args:
-        mechanisms: numbers of iterations by mechanism.
+    The tool reads the password from a pipe: other users see a process's arguments, and a file could stay. It takes one
+    mechanism of a user at a time.
     """
-    lines = [quote(f"{name}=iterations={count},password=%s\\n") for name, count in sorted(mechanisms.items())]
-    # The tool reads properties, in which a backslash is written twice.
-    written = "; ".join(f'printf {line} "${{password//\\\\/\\\\\\\\}}"' for line in lines)
     asked = f"read -rsp {quote(f'Password of {user}: ')} password"
-    return f"{asked} && {_alter(place, QuotaEntity((('user', user),)))} --add-config-file <({written}); unset password"
+    # The tool reads properties, in which a backslash is written twice.
+    line = quote(f"{mechanism}=iterations={iterations},password=%s\\n")
+    written = f'printf {line} "${{password//\\\\/\\\\\\\\}}"'
+    changed = _alter(place, QuotaEntity((("user", user),)))
+    return f"{asked} && {changed} --add-config-file <({written}); unset password"
 
 
 def quota_commands(

@@ -45,6 +45,7 @@ def production(make_bench: Callable[..., Bench]) -> Callable[..., Topology]:
             "recorder": {"archive": "file:///archive"},
             "notifications": [{"kind": "webhook", "connection": "webhook"}],
             "groups": [{"pattern": "billing.*", "policy": "fail"}],
+            "applications": [{"name": "orders", "connections": {"standby": "orders"}, "prefix": "orders-"}],
             "cool_down_seconds": 900.0,
             **changes,
         }
@@ -75,6 +76,7 @@ def test_no_hook_no_recorder_and_no_notice(production: Callable[..., Topology]) 
     drill = made(ours)
     assert (drill.drain, drill.source_probe, drill.fence_hook, drill.recorder) == (None,) * 4
     assert (drill.notifications, drill.groups, drill.cool_down_seconds) == ((), (), 0.0)
+    assert ours.applications and drill.applications == ()
 
 
 def test_a_pass_is_no_place_for_another_drill(production: Callable[..., Topology]) -> None:
