@@ -13,7 +13,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import Producer
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.descriptions import Metadata
-from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
+from kafka_dr.hooks.brokers.group_requests import OK, Position, PositionColumns
 
 
 class Own(dict[str, str]):
@@ -266,7 +266,7 @@ class Cluster:
         self.answer()
         for name in (wanted := list(names)):
             self.committed.pop(name, None)
-        return dict.fromkeys(wanted, "OK")
+        return dict.fromkeys(wanted, OK)
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the settings of the topics that exist."""

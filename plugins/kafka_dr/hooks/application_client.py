@@ -7,11 +7,11 @@ from typing import Any
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteResult
 
 _SECONDS = 10.0
-_OK = "OK"
 
 
 class ApplicationClient:
@@ -60,7 +60,7 @@ class ApplicationClient:
         """
         partition = TopicPartition(topic, 0)
         answer = self._cluster.commit(group, {partition: offset}, _SECONDS)[partition]
-        if answer != _OK:
+        if answer != OK:
             return answer
         position = self._cluster.positions([group], timeout=_SECONDS)[group].get(partition)
         return "" if position is not None and position.offset == offset else f"read back as {position}"

@@ -22,6 +22,7 @@ from kafka_dr.config.applications import ApplicationSettings
 from kafka_dr.domain.access.trial import AccessTrial, Act
 from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed, SystemUnavailable
 from kafka_dr.hooks.application_client import ApplicationClient
+from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.procedure.authority import acting_under, record_fact
 from kafka_dr.procedure.entries import AccessToTry, AccessTried, facts_in
@@ -216,7 +217,7 @@ class _Places:
         target, (topics, groups), left = self._procedure.systems.target, self._noted(), list[str]()
         self._procedure.authority.hold()
         try:
-            left += [f"group {group}: {word}" for group, word in target.delete_groups(groups).items() if word != "OK"]
+            left += [f"group {group}: {word}" for group, word in target.delete_groups(groups).items() if word != OK]
             target.delete_topics(target.topics(topics))
         except (KafkaUnavailable, ReadBackFailed) as error:
             left.append(f"topics {', '.join(sorted(topics))}: {error.reason} ({error.seen})")
