@@ -71,12 +71,12 @@ class Site:
         return found
 
     def planned(self) -> tuple[str, dict[str, Any]]:
-        """Run a planned failover up to its plan, then give up; return what check_readiness said, and the plan."""
+        """Run a planned failover whose plan is rejected; return what check_readiness said, and the plan."""
         run = self.trips.procedure("planned_failover")
-        done = self.trips.driver.forward(run, until="forecast")
-        self.trips.driver.step(run, "close_procedure")
-        evidence = self.trips.driver.evidence(run)
-        return run.texts["check_readiness"], evidence["plan"] if done else {}
+        evidence = self.trips.driver.whole(run)
+        assert "check_readiness" in run.texts, run.texts
+        assert evidence["outcome"] == "refused", evidence["reason_for_outcome"]
+        return run.texts["check_readiness"], evidence["plan"] or {}
 
     def notes(self) -> list[str]:
         """What the journal has of removals after trials: what was left each time."""
@@ -120,6 +120,7 @@ def applied(stage: Stage, folder: Path) -> Iterator[Site]:
     more_connections_path(stage.lab).write_text(json.dumps(connections))
     with stepped_trips(stage.lab.root, folder, SEED, 0, recorded=False, watched=False) as trips:
         made = Site(trips, stage)
+        trips.driver.asked = lambda _run, _gate, _seconds: "Reject"
         said, _ = made.planned()
         print(said, flush=True)
         yield made
@@ -207,6 +208,8 @@ def test_a_killed_check_leaves_nothing_for_the_next_one(site: Site, call: str) -
     assert left == {f"{GOOD}-switchback-access.replica"}
     if call == "write":
         assert site.trips.driver.step(run, "check_readiness") == "done", run.texts
+        assert site.stands() == before
+    site.trips.driver.step(run, "return_to_source")
     site.trips.driver.step(run, "close_procedure")
     assert site.stands() == before
 
