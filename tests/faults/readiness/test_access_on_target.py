@@ -38,6 +38,8 @@ from tests.support.rehearsals import SEED
 from tests.support.staged_lab import Stage
 
 GOOD, NO_USER, WRONG_PASSWORD, NO_WRITE, NO_COMMIT = "good", "nouser", "wrongpassword", "nowrite", "nocommit"
+#: The lab's own producer, to which the standby refuses all writes until open_target.
+FENCED = "producer"
 NAMES = (GOOD, NO_USER, WRONG_PASSWORD, NO_WRITE, NO_COMMIT)
 #: Application -> what it lacks on the standby: a right on a type of resource.
 LACKING = {NO_WRITE: (ResourceType.TOPIC, "WRITE"), NO_COMMIT: (ResourceType.GROUP, "READ")}
@@ -112,7 +114,7 @@ def applied(stage: Stage, folder: Path) -> Iterator[Site]:
             WRONG_PASSWORD, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"another"
         ),
     )
-    logins = {f"{name}_standby": stage.properties(name, "standby") for name in NAMES}
+    logins = {f"{name}_standby": stage.properties(name, "standby") for name in (*NAMES, FENCED)}
     connections = {
         name: {"conn_type": "kafka", "extra": {key: value for key, value in login.items() if key != "log_level"}}
         for name, login in logins.items()
@@ -173,7 +175,7 @@ def test_each_application_is_refused_for_its_own_reason(site: Site) -> None:
 
 def test_a_right_application_is_proven_in_the_plan(site: Site) -> None:
     """What differs is listed with commands that end it, and nothing stays on the clusters."""
-    site.name(GOOD)
+    site.name(GOOD, FENCED)
     change_or_list_configs(
         site.lab, "primary", *("--alter", "--entity-type", "users", "--entity-name", GOOD),
         "--add-config", "producer_byte_rate=1048576",
@@ -181,7 +183,9 @@ def test_a_right_application_is_proven_in_the_plan(site: Site) -> None:
     before = site.stands()
     said, plan = site.planned()
     assert said == "", said
-    assert plan["access"] == {GOOD: "login, write, read, commit of a position"}
+    assert plan["access"] == {GOOD: "login, write, read, commit of a position", FENCED: "login"}
+    told = [note for note in plan["unproven"] if FENCED in note]
+    assert len(told) == 1 and "that it can write a record on standby cannot be tried before open_target" in told[0]
     texts = {shown["text"]: shown["commands"] for shown in plan["differences"]["shown"]}
     print(json.dumps(texts, indent=1), flush=True)
     assert len(texts) == plan["differences"]["count"] == 4
