@@ -1,7 +1,8 @@
 """Check whether a flow could be failed over now, without changing anything; write the flow's readiness document.
 
 Invariants
-1. Nothing is written but the document: no lease, no journal entry, no record, no ACL entry.
+1. Nothing is written but the document: no lease, no journal entry, no record, no ACL entry. So applications' own logins
+   log in to the target, and do nothing else there.
 2. What cannot be read is a finding; the other checks run nevertheless.
 """
 
@@ -14,6 +15,8 @@ from concurrent.futures import Future
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
+from kafka_dr.actions.access.site_differences import find_differences
+from kafka_dr.actions.access.trials import log_in_applications
 from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.actions.readiness.fingerprint import read_fingerprint
 from kafka_dr.actions.readiness.lag import measure_lag
@@ -30,6 +33,8 @@ from kafka_dr.actions.readiness.signs import (
 )
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.concurrently import run_concurrently
+from kafka_dr.domain.access.all_differences import brief_differences
+from kafka_dr.domain.access.differences import Difference
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.drills import drill_findings
@@ -41,6 +46,7 @@ from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, move
 from kafka_dr.domain.readiness.signs import (
     RecorderPace,
     certificate_findings,
+    difference_findings,
     growth_findings,
     heartbeat_findings,
     lag_findings,
@@ -104,6 +110,7 @@ class FlowCheck:
         self._ages: dict[str, float | None] = {}
         self._certificates: dict[str, float] = {}
         self._pace: RecorderPace | None = None
+        self._differences: list[Difference] = []
         # Of what this check cannot read, the next one needs what the check before has read.
         self._movements = movements_of(before)
         self._awaited: dict[str, float] = (before or {}).get("awaited", {})
@@ -166,6 +173,7 @@ class FlowCheck:
             drill_days=self._procedure.flow.objectives.drill_days,
             retest_days=self._procedure.flow.objectives.retest_days,
             movements=self._movements,
+            differences=brief_differences(self._differences),
             awaited=self._awaited,
             recorder=None if self._pace is None else asdict(self._pace),
         )
@@ -188,6 +196,7 @@ class FlowCheck:
             }
             lagging = None if observation is None else start(measure_lag, procedure, observation)
             fingerprint = None if observation is None else start(read_fingerprint, procedure, observation)
+            logins = start(log_in_applications, procedure)
         self._now = procedure.journal.now()
         self._judge_signs(signs)
         self._certificates, _ = self._answer("certificates", signs["certificates"]) or ({}, None)
@@ -195,8 +204,12 @@ class FlowCheck:
         self._judge_installation()
         lag: FlowLag | None = self._answer("lag", lagging)
         self._judge_lag(lag)
+        trials = self._answer("applications", logins) or ()
         if observation is not None:
+            observation = replace(observation, trials=trials)
             self._judge_blockers(observation)
+            self._differences = find_differences(procedure, observation)
+            self._findings += difference_findings([difference.text for difference in self._differences])
             self._judge_copies(observation)
             self._judge_movements(observation, signs)
         today, days = self._answer("fingerprint", fingerprint), procedure.flow.objectives.drill_days

@@ -137,7 +137,7 @@ def two_samples(
 
 
 def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[str]) -> ClusterView:
-    """Read a cluster's state: brokers, topics, groups, users; settings only of the topics in `configured`.
+    """Read a cluster's state: brokers, topics, groups, users, quotas; settings only of the topics in `configured`.
 
     Args:
         rules: the cluster's ACL rules, which become part of the result.
@@ -146,11 +146,16 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
     configs = cluster.configs([topic for topic in dict.fromkeys(configured) if topic in topics])
     views = {
         name: TopicView(
-            info.topic_id, len(info.partitions), min(map(len, info.replicas.values()), default=0), configs.get(name, {})
+            info.topic_id,
+            len(info.partitions),
+            min(map(len, info.replicas.values()), default=0),
+            configs.get(name, {}),
+            configs[name].overrides if name in configs else frozenset(),
         )
         for name, info in topics.items()
     }
     brokers = tuple(sorted(broker.id for broker in cluster.brokers()))
+    scram = cluster.scram_users()
     return ClusterView(
         cluster.alias,
         cluster.cluster_id(),
@@ -158,8 +163,10 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
         views,
         rules,
         group_views(cluster),
-        cluster.users(),
-        tuple(tp for _, info in sorted(topics.items()) for tp in info.leaderless),
+        users=None if scram is None else frozenset(scram),
+        leaderless=tuple(tp for _, info in sorted(topics.items()) for tp in info.leaderless),
+        scram=scram,
+        quotas=cluster.client_quotas(),
     )
 
 

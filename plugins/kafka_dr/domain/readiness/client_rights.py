@@ -68,7 +68,10 @@ def _lost_rights(
 
 
 def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker if a client's SCRAM user is missing on the target; nothing if users cannot be listed."""
+    """Yield blockers for clients' SCRAM users that the target lacks, or has with other mechanisms alone.
+
+    None if users cannot be listed.
+    """
     if o.source.users is None or o.target.users is None:
         return
     exempt = o.exempt[o.source.alias]
@@ -82,4 +85,19 @@ def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
             "Users of clients do not exist on the target",
             first_few(lacking, MOST_LISTED),
             "Create these users on the target: MirrorMaker 2 copies no users.",
+        )
+    here, there = o.source.scram or {}, o.target.scram or {}
+    other = [
+        f"{user}: {', '.join(sorted(here[user]))} on {o.source.alias}, {', '.join(sorted(there[user]))} on"
+        f" {o.target.alias}"
+        for user in sorted(users & here.keys() & there.keys())
+        if not here[user].keys() & there[user].keys()
+    ]
+    if other:
+        yield Blocker(
+            "users_exist_on_target",
+            "Users of clients have other SCRAM mechanisms on the target than on the source",
+            first_few(other, MOST_LISTED, separator="; "),
+            "Create credentials of the source's mechanism for these users on the target, because clients log in by one"
+            " mechanism.",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_dr.domain.access.verdict import access_notes
 from kafka_dr.domain.clients.inventory import missing_state, static_unknown
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.fencing.old_flow import why_not_harmless
@@ -46,7 +47,8 @@ def _fence_notes(o: Observation) -> Iterator[str]:
         yield "No probe principal is configured: no refused write proves the fence, only ACLs and stable log ends."
     if o.source.users is None or o.target.users is None:
         yield "SCRAM users could not be listed: whether every client can authenticate on the target is unknown."
-    yield "Client quotas are not compared: the Kafka client that Switchback uses cannot list quotas."
+    if o.source.quotas is None or o.target.quotas is None:
+        yield "Client quotas could not be listed: whether the target slows clients down more is unknown."
 
 
 def _coverage_notes(o: Observation) -> Iterator[str]:
@@ -156,4 +158,5 @@ NOTES = (
     _owner_notes,
     _old_flow_note,
     _key_notes,
+    access_notes,
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kafka_dr.domain.plain_text import format_duration
+from kafka_dr.domain.plain_text import count_of, first_few, format_duration
 from kafka_dr.domain.readiness.lag import FlowLag
 from kafka_dr.domain.readiness.movements import Movement
 from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
@@ -169,3 +169,10 @@ def _failed(check: str, text: str) -> ReadinessFinding:
 
 def _seconds(seen: float, limit: float) -> str:
     return f"{format_duration(round(seen, 1))} (at most {format_duration(limit)})"
+
+
+def difference_findings(differences: Sequence[str]) -> Iterator[ReadinessFinding]:
+    """Yield a warning if source and target differ for clients; `differences`: each as a sentence."""
+    if differences:
+        text = f"{count_of(len(differences), 'difference')} between both clusters: {first_few(differences, 3, ' ')}"
+        yield ReadinessFinding("sites_differ", Gravity.WARNING, "", text)
