@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_dr.config.topology import Topology
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.kafka_model.client_login import user_of
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.terms import BoundCluster, Terms
 from kafka_dr.errors import BindingBroken, SwitchbackError
@@ -77,7 +78,7 @@ class BoundConnections:
 
 def address_of_kafka(config: Mapping[str, Any]) -> str:
     """Return where a Kafka client with this configuration connects, and as which user, without secrets."""
-    return _address(str(config["bootstrap.servers"]), config.get("sasl.username"))
+    return _address(str(config["bootstrap.servers"]), user_of(config))
 
 
 def address_of_login(login: tuple[str, str, str]) -> str:
@@ -92,9 +93,8 @@ def address_of_archive(options: Mapping[str, Any]) -> str:
 
 
 def _address(where: str, user: Any) -> str:
-    # A host may be written as a URL with a login in it.
-    where = re.sub(r"//[^/@]*@", "//", where)
-    return f"{where} as {user}" if user else where
+    # A host, or an issuer, may be written as a URL with a login in it.
+    return re.sub(r"//[^/@]*@", "//", f"{where} as {user}" if user else where)
 
 
 def bound_to(opened: ProcedureOpened | None, connections: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import javaproperties
 
-from kafka_dr.config.importing.java_client import for_java
+from kafka_dr.config.importing.java_client import for_java, java_options
 from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import client_config
@@ -84,6 +84,7 @@ class KafkaTool:
             command = [
                 java_program(),
                 *_FLAGS,
+                *java_options(self._config),
                 "-cp",
                 f"{self._jars}/*",
                 self.main,

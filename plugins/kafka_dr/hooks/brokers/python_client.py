@@ -11,7 +11,9 @@ from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
+from kafka_dr.domain.kafka_model.client_login import TOKEN, mechanism_of, protocol_of
 from kafka_dr.errors import BadInput
+from kafka_dr.hooks.logins.token_issuer import CallbackTokens, TokenIssuer
 
 
 def for_python(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
@@ -24,21 +26,30 @@ def for_python(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
     Raises:
         BadInput: a certificate or key cannot be read or used. The error shows no secret.
     """
-    protocol = str(config.get("security.protocol", "plaintext")).upper()
+    protocol = protocol_of(config)
     settings: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in str(config["bootstrap.servers"]).split(",")],
         "client_id": str(config.get("client.id", "switchback")),
         "security_protocol": protocol,
     }
-    if protocol.startswith("SASL"):
-        settings |= {
-            "sasl_mechanism": str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI"),
-            "sasl_plain_username": str(config.get("sasl.username", "")),
-            "sasl_plain_password": str(config.get("sasl.password", "")),
-        }
+    if mechanism := mechanism_of(config):
+        settings["sasl_mechanism"] = mechanism
+        settings |= _tokens(config, alias) if mechanism == TOKEN else _password(config)
     if protocol.endswith("SSL"):
         settings["ssl_context"] = _tls_context(config, alias)
     return settings
+
+
+def _password(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "sasl_plain_username": str(config.get("sasl.username", "")),
+        "sasl_plain_password": str(config.get("sasl.password", "")),
+    }
+
+
+def _tokens(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
+    get_token = config.get("oauth_cb")
+    return {"sasl_oauth_token_provider": CallbackTokens(get_token) if get_token else TokenIssuer(config, alias)}
 
 
 def _tls_context(config: Mapping[str, Any], alias: str) -> ssl.SSLContext:
