@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from lab.environment.logins.clients import scram_login
 from lab.environment.jvm import java_command, properties_text, run_to_end
+from lab.environment.logins.clients import scram_login
 from lab.environment.production.transport import trust_settings
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab, write_private

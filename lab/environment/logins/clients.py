@@ -1,4 +1,4 @@
-"""Settings by which clients log in to a cluster, of librdkafka and of Java clients; no setting here is a secret's copy.
+"""Settings by which clients log in to a cluster, of librdkafka and of Java clients.
 
 A Java client's login by password or token stands in a file of its own: `java_login` returns its text.
 """

@@ -1,9 +1,9 @@
-"""A small issuer of the lab's tokens (OAuth 2.0 client credentials, JSON Web Tokens), over HTTPS, made with PyJWT.
+"""A small issuer of tokens over HTTPS: OAuth 2.0's client credentials and JSON Web Tokens, made with PyJWT.
 
     python -m lab.environment.logins.issuer SETTINGS
 
-SETTINGS is a JSON file of mode 0600: `address` (host:port), `certificate` and `key` (PEM files), `clients` (client id ->
-secret) and `seconds` (how long a token is valid).
+SETTINGS is a JSON file of mode 0600: `address` (host:port), `certificate` and `key` (PEM files), `clients` (client id
+-> secret) and `seconds` (how long a token is valid).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from jwt.algorithms import ECAlgorithm
 
 from lab.environment.logins.kinds import AUDIENCE, KEYS_PATH, TOKEN_PATH
-
 
 _KEY_ID = "lab-1"
 
@@ -81,14 +80,14 @@ class _Answers(BaseHTTPRequestHandler):
     server: IssuerServer
     timeout = 10
 
-    def do_GET(self) -> None:  # noqa: N802 (http.server calls it so)
+    def do_GET(self) -> None:
         """Answer with the public keys."""
         if self.path == KEYS_PATH:
             self._send(200, self.server.public_keys())
         else:
             self._send(404, {"error": "not_found"})
 
-    def do_POST(self) -> None:  # noqa: N802 (http.server calls it so)
+    def do_POST(self) -> None:
         """Answer with a token, or with the error of OAuth 2.0."""
         asked = parse_qs(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
         client, secret = self._credentials()

@@ -22,13 +22,12 @@ def listener_settings(lab: Lab, alias: str, listeners: list[str]) -> dict[str, o
     """
     record, kind = lab.load(), lab.load().login_of(alias)
     protocol = {CERTIFICATES: "SSL", SCRAM: "SASL_PLAINTEXT"}.get(kind, "SASL_SSL")
-    settings: dict[str, object] = {
-        "listener.security.protocol.map": ",".join([*(f"{one}:{protocol}" for one in listeners), "CONTROLLER:PLAINTEXT"])
-    }
+    protocols = [*(f"{one}:{protocol}" for one in listeners), "CONTROLLER:PLAINTEXT"]
+    settings: dict[str, object] = {"listener.security.protocol.map": ",".join(protocols)}
     if kind != SCRAM:
         settings |= _tls(lab, alias)
     if kind == CERTIFICATES:
-        # On the controller listener (PLAINTEXT) the node is ANONYMOUS, and must be a super user to send itself requests.
+        # On the controller listener (PLAINTEXT) the node is ANONYMOUS.
         users = ["User:CN=admin", f"User:CN={broker_certificate(alias)}", "User:ANONYMOUS"]
         return settings | {"ssl.client.auth": "required", "super.users": ";".join(users)}
     mechanisms = ["SCRAM-SHA-512", *(["OAUTHBEARER"] if kind == OIDC else [])]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_dr.config.topology import Topology
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.kafka_model.client_login import user_of
+from kafka_dr.domain.logins.client_login import user_of
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.terms import BoundCluster, Terms
 from kafka_dr.errors import BindingBroken, SwitchbackError

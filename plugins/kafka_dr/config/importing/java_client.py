@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_dr.domain.kafka_model.client_login import KERBEROS, TOKEN, mechanism_of, protocol_of
+from kafka_dr.domain.logins.client_login import KERBEROS, TOKEN, mechanism_of, protocol_of
 from kafka_dr.errors import BadInput
 
 _LOGIN_MODULES = {

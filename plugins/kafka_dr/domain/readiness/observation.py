@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.logins.login_view import LoginView
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.readiness.owners import OwnerView
 
@@ -163,6 +164,8 @@ class Observation:
         writers: principals of MirrorMaker 2 on the target; None if they were not looked up.
         unsigned_journal: whether the topology names no key of the journal.
         unsigned_samples: whether the flight recorder runs without a key, so that nothing proves its samples.
+        cluster_logins: alias -> Switchback's login to the cluster, source first; {} if the logins were not looked up.
+        other_logins: how the probes and MirrorMaker 2 log in, and logins over HTTP.
         immovable: name -> type of groups that the flow selects and that have positions in scope, but that cannot be
             moved, because their type is unknown.
     """
@@ -191,3 +194,5 @@ class Observation:
     writers: frozenset[str] | None = None
     unsigned_journal: bool = False
     unsigned_samples: bool = False
+    cluster_logins: Mapping[str, LoginView] = field(default_factory=dict)
+    other_logins: tuple[LoginView, ...] = ()

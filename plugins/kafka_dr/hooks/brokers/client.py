@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, BrokerMetadata
 
-from kafka_dr.domain.kafka_model.client_login import TOKEN, mechanism_of
+from kafka_dr.domain.logins.client_login import TOKEN, mechanism_of
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.logins.kafka_login import usable_login
-from kafka_dr.hooks.logins.token_issuer import explain_complaint
+from kafka_dr.hooks.logins.token_issuer import NOT_ACQUIRED, explain_complaint
 from kafka_dr.hooks.redaction import one_line
 
 _T = TypeVar("_T")
@@ -101,7 +101,9 @@ def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
 
 def describe_error(error: KafkaError) -> str:
     """Return a client's error as text: Kafka's name of the error, then its description without secrets."""
-    return f"{error.name()} ({one_line(error.str(), 1000)})"
+    # Else the word after `token:` would be hidden as if it were the token.
+    text = error.str().replace(f"{NOT_ACQUIRED}:", f"{NOT_ACQUIRED} because:")
+    return f"{error.name()} ({one_line(text, 1000)})"
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
-from kafka_dr.domain.kafka_model.client_login import TOKEN, mechanism_of, protocol_of
+from kafka_dr.domain.logins.client_login import TOKEN, mechanism_of, protocol_of
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.logins.token_issuer import CallbackTokens, TokenIssuer
 

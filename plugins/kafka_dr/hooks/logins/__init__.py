@@ -1,1 +1,1 @@
-"""How clients log in to outside systems: which logins the Kafka clients can do, tokens of issuers, bearer tokens."""
+"""Which logins the installed Kafka clients can do, and the tokens that an issuer gives them."""

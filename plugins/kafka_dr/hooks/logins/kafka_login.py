@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kafka_dr.domain.kafka_model.client_login import (
+from kafka_dr.domain.logins.client_login import (
     KERBEROS,
     MECHANISMS,
     MSK_IAM,
@@ -26,9 +26,7 @@ from kafka_dr.errors import BadInput
 from kafka_dr.hooks.link_local import is_link_local
 
 _SIGNER = "aws_msk_iam_sasl_signer"
-_TOKEN_KEYS = tuple(
-    f"sasl.oauthbearer.{key}" for key in ("method", "client.id", "client.secret", "token.endpoint.url")
-)
+_TOKEN_KEYS = tuple(f"sasl.oauthbearer.{key}" for key in ("method", "client.id", "client.secret", "token.endpoint.url"))
 
 
 def usable_login(config: Mapping[str, Any], alias: str) -> dict[str, Any]:

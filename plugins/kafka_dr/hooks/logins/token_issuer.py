@@ -14,6 +14,7 @@ import requests
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.hooks.json_endpoint import root_cause
 from kafka_dr.hooks.link_local import GuardedAdapter
 from kafka_dr.hooks.redaction import one_line
 
@@ -21,7 +22,7 @@ _SECONDS = 10.0
 #: A token is renewed when this share of its life has passed.
 _RENEWED_AFTER = 0.8
 #: How librdkafka's complaint begins when it got no token, and what stands in it if the issuer could not be reached.
-_COMPLAINT = "Failed to acquire SASL OAUTHBEARER token"
+NOT_ACQUIRED = "Failed to acquire SASL OAUTHBEARER token"
 _AWAY = re.compile(
     r"failed to connect|could not connect|could not resolve|timed out|timeout|connection (reset|refused)|empty reply|"
     r"recv failure|send failure|\b(429|5\d\d)\b",
@@ -37,8 +38,12 @@ def explain_complaint(alias: str, what: str, complaint: str) -> KafkaUnavailable
         what: the request that failed, for the error's message.
         complaint: the client's last connection error.
     """
-    _, found, why = complaint.partition(_COMPLAINT)
-    return no_token(alias, what, why.strip(": )"), _AWAY.search(why) is not None) if found else None
+    _, found, why = complaint.partition(NOT_ACQUIRED)
+    return (
+        no_token(alias, what, why.removeprefix(" because").strip(": )"), _AWAY.search(why) is not None)
+        if found
+        else None
+    )
 
 
 def no_token(alias: str, what: str, seen: str, is_away: bool) -> KafkaUnavailable:
@@ -47,8 +52,9 @@ def no_token(alias: str, what: str, seen: str, is_away: bool) -> KafkaUnavailabl
     Args:
         is_away: whether the issuer could not be reached, or is overloaded, so that a later try may succeed.
     """
+    outcome = "does not answer" if is_away else "gave Switchback no token"
     return KafkaUnavailable(
-        f"{what} on {alias} failed: the issuer of tokens {'does not answer' if is_away else 'gave Switchback no token'}",
+        f"{what} on {alias} failed: the issuer of tokens {outcome}",
         one_line(seen),
         f"start the issuer at sasl.oauthbearer.token.endpoint.url of {alias}'s Airflow connection, or open the network"
         " to it from the machine where the task ran"
@@ -115,9 +121,12 @@ class TokenIssuer(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python 
                     timeout=_SECONDS,
                     allow_redirects=False,
                 )
-        except (requests.exceptions.SSLError, requests.exceptions.InvalidURL, OSError) as error:
-            away = isinstance(error, requests.ConnectionError | requests.Timeout)
-            raise self._none(str(error), away and not isinstance(error, requests.exceptions.SSLError)) from None
+        except requests.exceptions.SSLError as error:
+            raise self._none(root_cause(error), is_away=False) from None
+        except (requests.ConnectionError, requests.Timeout) as error:
+            raise self._none(root_cause(error), is_away=True) from None
+        except OSError as error:
+            raise self._none(f"{type(error).__name__}: {error}", is_away=False) from None
         document = _json_of(answer)
         if answer.status_code != requests.codes.ok or not isinstance(document.get("access_token"), str):
             told = ", ".join(str(document[key]) for key in ("error", "error_description") if document.get(key))
