@@ -13,6 +13,7 @@ from kafka_dr.domain.logins.client_login import user_of
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.terms import BoundCluster, Terms
 from kafka_dr.errors import BindingBroken, SwitchbackError
+from kafka_dr.hooks.brokers.client import client_config
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import Binding, ProcedureOpened, facts_in
@@ -112,6 +113,10 @@ def bind_run(procedure: Run) -> Binding:
     topology, request = procedure.topology, procedure.request
     connections = procedure.systems.connections
     asked = {alias: procedure.systems.cluster(alias) for alias in answering_clusters(procedure)}
+    probe = topology.cluster(request.source).probe_connection
+    if probe and request.source in asked:
+        # Else a login that the client cannot do would be refused behind the fence.
+        client_config(connections.kafka(probe), request.source)
     ids, before = _cluster_ids(asked), _ids_of_last_run(procedure.journal)
     clusters = {}
     for alias in (request.source, request.target):

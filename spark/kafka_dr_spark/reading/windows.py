@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kafka_dr_spark.reading.fingerprints import NO_PRINTS, Headers, Prints, key_fingerprints, record_fingerprints
 from kafka_dr_spark.reading.matching import Records, join_records
+from kafka_dr_spark.reading.msk_login import with_signer
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, ReadWindow
 
 #: Windows of a partition that are at most this many offsets apart are read as one window.
@@ -87,7 +88,8 @@ class KafkaAccess:
         """
         try:
             # Only exceptions are reported, because librdkafka's own log lines quote settings.
-            return Consumer({**CONSUMER_SETTINGS, **self._settings[side], "isolation.level": isolation, "log_level": 2})
+            settings = with_signer(self._settings[side])
+            return Consumer({**CONSUMER_SETTINGS, **settings, "isolation.level": isolation, "log_level": 2})
         except KafkaException as error:
             # librdkafka quotes the offending value, which may be a password.
             raise WindowUnreadable(

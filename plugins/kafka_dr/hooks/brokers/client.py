@@ -134,15 +134,16 @@ def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> 
     else:
         return
     complaint = last_error()
-    if refused := explain_complaint(alias, what, complaint):
-        raise refused
+    without_token = explain_complaint(alias, what, complaint)
+    if without_token and not from_broker:
+        raise without_token
     seen += f"; the client reports: {complaint}" if complaint else ""
     unavailable = KafkaUnavailable(
         f"{what} on {alias} failed",
         seen,
         f"run kafka-broker-api-versions.sh against the bootstrap servers of {alias}, on the machine where the task ran;"
         f" if the brokers answer, compare the rights of the connection's principal on {alias} with README.md, Install",
-        may_pass and not complaint.startswith(_WRONG_LOGIN),
+        may_pass and (without_token is not None or not complaint.startswith(_WRONG_LOGIN)),
     )
     unavailable.from_broker = from_broker
     raise unavailable

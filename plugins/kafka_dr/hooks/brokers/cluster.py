@@ -49,6 +49,24 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         Raises:
             KafkaUnavailable: a broker in service does not answer.
         """
+        return frozenset(self._settings_of_brokers(timeout))
+
+    def mapping_rules(self, timeout: float = REQUEST_SECONDS) -> frozenset[str]:
+        """Return the brokers' ssl.principal.mapping.rules: several values if brokers, or their listeners, differ.
+
+        Raises:
+            KafkaUnavailable: a broker in service does not answer, or the principal may not read settings.
+        """
+        settings = self._settings_of_brokers(timeout)
+        return frozenset(
+            value
+            for name, values in settings.items()
+            if name.endswith("ssl.principal.mapping.rules")
+            for value in values
+        )
+
+    def _settings_of_brokers(self, timeout: float) -> dict[str, set[str]]:
+        """Return the brokers' settings: name -> all values; "" for a value that is not shown."""
         told: dict[int, Any] = {}
         for _ in range(2):
             # The library takes one broker a request.
@@ -67,7 +85,11 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         with self._border("reading the brokers' settings"):
             for error in errors:
                 raise_error(error)
-        return frozenset(name for settings in told.values() for name in settings)
+        values: dict[str, set[str]] = {}
+        for settings in told.values():
+            for name, entry in settings.items():
+                values.setdefault(name, set()).add(entry.value or "")
+        return values
 
     def users(self, timeout: float = REQUEST_SECONDS) -> frozenset[str] | None:
         """Return the names of SCRAM users; None if the cluster refuses to list its users, or does not answer."""

@@ -39,11 +39,8 @@ def explain_complaint(alias: str, what: str, complaint: str) -> KafkaUnavailable
         complaint: the client's last connection error.
     """
     _, found, why = complaint.partition(NOT_ACQUIRED)
-    return (
-        no_token(alias, what, why.removeprefix(" because").strip(": )"), _AWAY.search(why) is not None)
-        if found
-        else None
-    )
+    why = why.removeprefix(" because").strip(": )")
+    return no_token(alias, what, why, _AWAY.search(why) is not None) if found else None
 
 
 def no_token(alias: str, what: str, seen: str, is_away: bool) -> KafkaUnavailable:
