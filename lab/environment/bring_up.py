@@ -224,12 +224,10 @@ def _new_record(
     options: dict[str, Any] = {"spark_workers": spark_workers, "dedicated": dedicated, "logins": logins}
     if profile == SMALL:
         ports = free_ports([*PORTS, *([ISSUER] if has_issuer(logins) else [])])
-        record = make_record(policy, isolation, ports, **options)
-        record.passwords[KEY_STORES] = secrets.token_hex(16)
-        return record
+        return make_record(policy, isolation, ports, **options)
     ports, hosts = free_ports([*PORTS, *extra_ports(ALIASES)]), {POSTGRES: LOOPBACK}
     record = make_record(policy, isolation, ports, DATABASES, profile=profile, hosts=hosts, **options)
-    record.passwords |= {name: secrets.token_hex(16) for name in (KEY_STORES, f"database_{POSTGRES}")}
+    record.passwords |= {f"database_{POSTGRES}": secrets.token_hex(16)}
     return record
 
 
@@ -246,6 +244,7 @@ def make_record(
         *PRINCIPALS,
         SPARK,
         METRICS,
+        KEY_STORES,
         *(f"airflow_{name}" for name in ROLES),
         *(f"database_{name}" for name in databases),
     ]
