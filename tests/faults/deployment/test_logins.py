@@ -31,7 +31,9 @@ from tests.faults.support.trips import stepped_trips
 from tests.support.staged_lab import Stage
 
 TOPIC = "orders"
-SECRET, URL = "sasl.oauthbearer.client.secret", "sasl.oauthbearer.token.endpoint.url"
+SECRET = "sasl.oauthbearer.client.secret"
+OF_BOTH = pytest.mark.parametrize("site", ["oidc", "certificates"], indirect=True)
+BY_TOKEN = pytest.mark.parametrize("site", ["oidc"], indirect=True)
 
 
 @pytest.mark.parametrize("logins", ["oidc", "certificates", "mixed"])
@@ -52,7 +54,8 @@ def test_there_and_back(logins: str, fresh_lab: Callable[..., Path], tmp_path: P
     secrets = [stage.lab.load().passwords[name] for name in ("orchestrator", "probe", "producer", "consumer")]
     assert written and not any(secret in text for text in written for secret in secrets)
     notes = json.dumps(_plan(stage.lab)["unproven"])
-    assert ("in different ways" in notes) is (logins == "mixed") and "no SCRAM user of" not in notes
+    for told in ("in different ways", "no SCRAM user of consumer, producer"):
+        assert (told in notes) is (logins == "mixed"), notes
 
 
 def _texts(folder: Path) -> list[str]:
@@ -95,13 +98,14 @@ def read_by_spark(config: dict[str, str]) -> object:
         return reader.read([ReadWindow(TARGET, TOPIC, 0, 0, 1)])
 
 
-@pytest.fixture(scope="module", params=["oidc", "certificates"])
+@pytest.fixture(scope="module")
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One broker of each kind of login, one after the other."""
+    """One broker with a kind of login."""
     with one_broker(tmp_path_factory.mktemp("broker"), request.param) as lab:
         yield Site(lab)
 
 
+@OF_BOTH
 def test_every_client_library_logs_in(site: Site) -> None:
     """In tasks, for each broker, in Kafka's own tools, and in Spark."""
     written = site.writer("producer").write(TOPIC, 0, b"first")
@@ -112,6 +116,7 @@ def test_every_client_library_logs_in(site: Site) -> None:
     assert answers["Java"][TopicPartition(TOPIC, 0)] > 0  # type: ignore[index]
 
 
+@OF_BOTH
 def test_the_fence_keeps_out_the_principal_of_the_login(site: Site) -> None:
     """Named as the brokers name it; Switchback, which the fence spares, goes on writing."""
     by_certificate = site.config["security.protocol"] == "SSL"
@@ -129,50 +134,46 @@ def test_the_fence_keeps_out_the_principal_of_the_login(site: Site) -> None:
     assert isinstance(site.writer("producer").write(TOPIC, 0, b"lifted"), WriteAccepted)
 
 
-@pytest.fixture
-def by_token(site: Site) -> Site:
-    """The broker, if clients log in by token."""
-    if ISSUER not in site.lab.load().ports or "sasl.oauthbearer.method" not in site.config:
-        pytest.skip("of logins by token only")
-    return site
-
-
+@BY_TOKEN
 @pytest.mark.parametrize("library", ["librdkafka", "kafka-python", "Java"])
-def test_a_wrong_secret_is_named_and_final(by_token: Site, library: str) -> None:
+def test_a_wrong_secret_is_named_and_final(site: Site, library: str) -> None:
     """The issuer's words, no secret; a step does not wait for what will not change."""
     with pytest.raises(KafkaUnavailable, match="the issuer of tokens gave Switchback no token") as refused:
-        by_token.logins(**{SECRET: "wr0ng-s3cret"})[library]()
+        site.logins(**{SECRET: "wr0ng-s3cret"})[library]()
     assert not refused.value.may_pass and "invalid_client" in str(refused.value)
     assert "wr0ng-s3cret" not in str(refused.value)
 
 
-def test_spark_names_the_login_too(by_token: Site) -> None:
+@BY_TOKEN
+def test_spark_names_the_login_too(site: Site) -> None:
     """In its own words; no secret."""
     with pytest.raises(WindowUnreadable, match="no broker answers.*the login") as refused:
-        by_token.logins(**{SECRET: "wr0ng-s3cret"})["Spark"]()
+        site.logins(**{SECRET: "wr0ng-s3cret"})["Spark"]()
     assert "wr0ng-s3cret" not in str(refused.value)
 
 
-def test_an_issuer_that_is_away_may_come_back(by_token: Site) -> None:
+@BY_TOKEN
+def test_an_issuer_that_is_away_may_come_back(site: Site) -> None:
     """Who is logged in goes on; who is not waits, and logs in once the issuer answers again."""
-    before = KafkaCluster("primary", by_token.config)
+    before = KafkaCluster("primary", site.config)
     before.cluster_id(timeout=5)
-    pid = by_token.lab.processes.pid(ISSUER)
+    pid = site.lab.processes.pid(ISSUER)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    assert wait_for(lambda: by_token.lab.processes.pid(ISSUER) is None, 10)
+    assert wait_for(lambda: site.lab.processes.pid(ISSUER) is None, 10)
     try:
         for library in ("librdkafka", "kafka-python"):
             with pytest.raises(KafkaUnavailable, match="the issuer of tokens does not answer") as away:
-                by_token.logins()[library]()
+                site.logins()[library]()
             assert away.value.may_pass
         assert before.topics([TOPIC], timeout=5)
     finally:
-        start_issuer(by_token.lab)
+        start_issuer(site.lab)
     for library in ("librdkafka", "kafka-python"):
-        assert by_token.logins()[library]()
+        assert site.logins()[library]()
 
 
+@OF_BOTH
 def test_brokers_tell_how_they_name_certificates(site: Site) -> None:
     """Which `make_topology --ask-brokers` uses; the lab's brokers take the whole subject."""
     assert KafkaCluster("primary", site.config).mapping_rules() == {"DEFAULT"}
