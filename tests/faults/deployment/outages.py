@@ -180,8 +180,8 @@ class OutageTrips(SteppedTrips):
         return code
 
     def _change(self, dag_id: str, params: Mapping[str, Any], writes: bool, **facts: Any) -> CheckResult:
-        """Change clusters; MirrorMaker 2 may write records again when its worker or a broker has ended."""
-        return super()._change(dag_id, params, writes, **facts | {"crashed": True})
+        """Change clusters; MirrorMaker 2 and consumers may repeat what they did when a worker or a broker has ended."""
+        return super()._change(dag_id, params, writes, **facts | {"crashed": True, "interrupted": True})
 
     def _begin_outage(self) -> None:
         """Begin the outage on each site at once; return when a process of each has ended."""

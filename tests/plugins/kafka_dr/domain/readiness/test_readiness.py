@@ -294,6 +294,13 @@ CLOSED = {
     "a label of an owner": (seen(owners=OwnerView(labels=("x of y names Strimzi",))), "nobody_puts_back"),
     "loop: tasks left": (seen(reverse=with_connector(flow(*BACK), "STOPPED", "RUNNING")), "no_loop"),
     "no progress": (seen(last=Sample({T0: 20, T1: 0}, {T0: 10, T1: 0})), "replication_moves"),
+    "no leader on the source": (source(leaderless=(T1,)), "partitions_led"),
+    "no leader on the target": (target(leaderless=(T0,)), "partitions_led"),
+    "no leader of groups": (target(leaderless=(TopicPartition("__consumer_offsets", 7),)), "partitions_led"),
+    "no leader of offset syncs": (
+        source(leaderless=(TopicPartition("mm2-offset-syncs.standby.internal", 0),)),
+        "partitions_led",
+    ),
     "topic missing": (target(topics={}), "topics_match"),
     "fewer partitions": (target(topics={"orders": TopicView("x", 1)}), "topics_match"),
     "more partitions": (target(topics={"orders": TopicView("x", 3)}), "topics_match"),
@@ -365,11 +372,17 @@ def test_a_gate_closes_for_its_reason_alone(observation: Observation, gate: str)
         (with_tasks("PAUSED", "UNASSIGNED"), False),
         (with_tasks("STOPPED"), False),
         (with_tasks("RUNNING"), False),
+        (target(leaderless=(T0,)), True),
     ],
 )
 def test_only_what_passes_by_itself_is_worth_another_look(observation: Observation, passes: bool) -> None:
     """A rebalance ends by itself; a failure, a pause and a stop do not."""
     assert is_settling(observation) is passes
+
+
+def test_a_partition_that_does_not_move_may_be_without_leader() -> None:
+    """The procedure neither reads nor needs it."""
+    assert not gates(source(leaderless=(TopicPartition("private", 0),)))
 
 
 DENIED = {acl("User:*", "write", "*", permission="deny"), acl("User:app", "write", "orders", permission="deny")}
