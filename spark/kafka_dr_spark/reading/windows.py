@@ -75,7 +75,7 @@ class KafkaAccess:
     """Client settings of source and target. Tasks carry these settings to the workers; no code prints them."""
 
     def __init__(self, source: Mapping[str, Any] | None, target: Mapping[str, Any]) -> None:
-        self._settings = {SOURCE: dict(source or {}), TARGET: dict(target)}
+        self._settings = {SOURCE: with_signer(source or {}), TARGET: with_signer(target)}
 
     def __repr__(self) -> str:
         return "KafkaAccess(...)"
@@ -88,8 +88,7 @@ class KafkaAccess:
         """
         try:
             # Only exceptions are reported, because librdkafka's own log lines quote settings.
-            settings = with_signer(self._settings[side])
-            return Consumer({**CONSUMER_SETTINGS, **settings, "isolation.level": isolation, "log_level": 2})
+            return Consumer({**CONSUMER_SETTINGS, **self._settings[side], "isolation.level": isolation, "log_level": 2})
         except KafkaException as error:
             # librdkafka quotes the offending value, which may be a password.
             raise WindowUnreadable(

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.logins.login_view import LoginView
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
@@ -536,25 +535,6 @@ def test_users_of_consumers_must_exist_on_the_target_too() -> None:
         target=cluster("standby", rules=rules),
     )
     assert gates(readers) == {"users_exist_on_target"}
-
-
-def test_users_of_a_target_with_other_logins_are_noted_and_no_blocker() -> None:
-    """A target by tokens has no user with a password; one that has some, or is by password, must have all."""
-    by_token = {"primary": LoginView("p", True, "SCRAM-SHA-512"), "standby": LoginView("s", True, "OAUTHBEARER")}
-    mixed = replace(target(users=frozenset({"admin"})), cluster_logins=by_token)
-    assert gates(mixed) == set()
-    assert any("in different ways" in note and "no SCRAM user of app" in note for note in list_notes(mixed))
-    by_password = {**by_token, "standby": LoginView("s", True, "SCRAM-SHA-256")}
-    assert gates(replace(mixed, cluster_logins=by_password)) == {"users_exist_on_target"}
-    both = AclRules(
-        frozenset(RIGHTS | {acl("User:reader", "read", "orders"), acl("User:reader", "read", "billing", "group")})
-    )
-    some = seen(
-        source=cluster("primary", rules=both, users=frozenset({"app", "reader"})),
-        target=cluster("standby", rules=both, users=frozenset({"app"})),
-        cluster_logins=by_token,
-    )
-    assert gates(some) == {"users_exist_on_target"}
 
 
 def test_one_moving_topic_does_not_hide_one_that_stands_still() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import pickle
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from kafka_dr.hooks.brokers.python_client import for_python
 from kafka_dr.hooks.logins import kafka_login
 from kafka_dr.hooks.logins.kafka_login import region_of, usable_login
 from kafka_dr_spark.reading.msk_login import with_signer
+from kafka_dr_spark.reading.windows import KafkaAccess
 
 SERVERS = {"bootstrap.servers": "b-1.demo.x1.c2.kafka.eu-west-1.amazonaws.com:9098", "security.protocol": "SASL_SSL"}
 TOKEN = {
@@ -141,3 +143,8 @@ class TestIam:
     def test_other_logins_pass_spark_unchanged(self) -> None:
         """Nothing is added."""
         assert with_signer(TOKEN) == TOKEN
+
+    def test_spark_sends_the_login_to_its_workers(self) -> None:
+        """What tasks carry can be pickled, and makes tokens there."""
+        access = pickle.loads(pickle.dumps(KafkaAccess(None, self.CONFIG)))
+        assert access._settings["target"]["oauth_cb"]("")[0]
