@@ -49,7 +49,7 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         Raises:
             KafkaUnavailable: a broker in service does not answer.
         """
-        return frozenset(self._settings_of_brokers(timeout))
+        return frozenset(name for settings in self._settings_of_brokers(timeout) for name in settings)
 
     def mapping_rules(self, timeout: float = REQUEST_SECONDS) -> frozenset[str]:
         """Return the brokers' ssl.principal.mapping.rules: several values if brokers, or their listeners, differ.
@@ -57,16 +57,15 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         Raises:
             KafkaUnavailable: a broker in service does not answer, or the principal may not read settings.
         """
-        settings = self._settings_of_brokers(timeout)
         return frozenset(
-            value
-            for name, values in settings.items()
+            entry.value or ""
+            for settings in self._settings_of_brokers(timeout)
+            for name, entry in settings.items()
             if name.endswith("ssl.principal.mapping.rules")
-            for value in values
         )
 
-    def _settings_of_brokers(self, timeout: float) -> dict[str, set[str]]:
-        """Return the brokers' settings: name -> all values; "" for a value that is not shown."""
+    def _settings_of_brokers(self, timeout: float) -> list[dict[str, Any]]:
+        """Return the settings of each broker: name -> confluent-kafka's entry."""
         told: dict[int, Any] = {}
         for _ in range(2):
             # The library takes one broker a request.
@@ -85,11 +84,7 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         with self._border("reading the brokers' settings"):
             for error in errors:
                 raise_error(error)
-        values: dict[str, set[str]] = {}
-        for settings in told.values():
-            for name, entry in settings.items():
-                values.setdefault(name, set()).add(entry.value or "")
-        return values
+        return list(told.values())
 
     def users(self, timeout: float = REQUEST_SECONDS) -> frozenset[str] | None:
         """Return the names of SCRAM users; None if the cluster refuses to list its users, or does not answer."""

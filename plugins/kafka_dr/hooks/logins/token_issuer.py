@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import requests
-from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.json_endpoint import root_cause
@@ -63,7 +62,7 @@ def no_token(alias: str, what: str, seen: str, is_away: bool) -> KafkaUnavailabl
     )
 
 
-class TokenIssuer(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python comes without types
+class TokenIssuer:
     """Gets tokens by a client's id and secret; a token is used until most of its life has passed."""
 
     def __init__(self, config: Mapping[str, Any], alias: str) -> None:
@@ -133,17 +132,6 @@ class TokenIssuer(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python 
 
     def _none(self, seen: str, is_away: bool) -> KafkaUnavailable:
         return no_token(self._alias, "logging in", seen.replace(self._secret, "[hidden]"), is_away)
-
-
-class CallbackTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python comes without types
-    """Gets tokens from the function that the connection's login gives librdkafka."""
-
-    def __init__(self, get_token: Callable[[str], tuple[str, float]]) -> None:
-        self._get_token = get_token
-
-    def token(self) -> str:
-        """Return a new token, which is made on this machine."""
-        return self._get_token("")[0]
 
 
 def _pairs(text: str) -> dict[str, str]:
