@@ -105,6 +105,8 @@ def up(
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
         versions = choose_versions(lab, kafka, connect, policy or "identity", dedicated or False)
+        if logins not in (None, SCRAM) and (kafka or connect):
+            raise LabError(f"only the newest Kafka has logins {logins} in the lab; leave out one of the two")
         _open(lab, policy, isolation, airflow, spark_workers, dedicated, profile, logins)
         keep_versions(lab, versions)
         progress.say(f"lab under {lab.root}, {lab.load().policy} naming")

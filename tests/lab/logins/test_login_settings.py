@@ -74,6 +74,8 @@ def test_combinations_that_do_not_exist_are_refused(tmp_path: Path) -> None:
         up(tmp_path, logins="oidc", profile="production")
     with pytest.raises(LabError, match="logins mixed"):
         up(tmp_path, logins="mixed", dedicated=True)
+    with pytest.raises(LabError, match="newest Kafka"):
+        up(tmp_path, logins="oidc", kafka={"primary": "3.9.2"})
 
 
 def test_a_token_is_verified_by_the_issuers_public_key(tmp_path: Path) -> None:
