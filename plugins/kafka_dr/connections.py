@@ -101,7 +101,7 @@ class Connections:
         return token
 
     def tls(self, connection_id: str) -> HttpTls:
-        """Return the certificates of an `http` connection: `verify`, `cert` and `key` in its extra."""
+        """Return certificates and bearer token of an `http` connection, which stand in its extra."""
         return HttpTls.of_extra(self._read(connection_id).extra_dejson, connection_id)
 
     def archive_options(self, connection_id: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kafka_dr_spark.reading.fingerprints import NO_PRINTS, Headers, Prints, key_fingerprints, record_fingerprints
 from kafka_dr_spark.reading.matching import Records
+from kafka_dr_spark.reading.msk_login import with_signer
 from kafka_dr_spark.reading.waves import cut_out, window_waves
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, ReadWindow
 
@@ -78,7 +79,7 @@ class KafkaAccess:
     """Client settings of source and target. Tasks carry these settings to the workers; no code prints them."""
 
     def __init__(self, source: Mapping[str, Any] | None, target: Mapping[str, Any]) -> None:
-        self._settings = {SOURCE: dict(source or {}), TARGET: dict(target)}
+        self._settings = {SOURCE: with_signer(source or {}), TARGET: with_signer(target)}
 
     def __repr__(self) -> str:
         return "KafkaAccess(...)"

@@ -198,6 +198,17 @@ LEADING = {
         "conn_type": "kafka",
         "extra": {"bootstrap.servers": "a:1,b:2", "sasl.username": "u", "sasl.password": "pw"},
     },
+    "a:1 as dr of https://issuer/token": {
+        "conn_type": "kafka",
+        "extra": {
+            "bootstrap.servers": "a:1",
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.client.id": "dr",
+            "sasl.oauthbearer.client.secret": "pw",
+            "sasl.oauthbearer.token.endpoint.url": "https://u:pw@issuer/token",
+        },
+    },
     "https://c:8083 as u": {
         "conn_type": "http",
         "host": "https://u:pw@c",

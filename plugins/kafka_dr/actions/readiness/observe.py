@@ -11,6 +11,7 @@ from kafka_dr.actions.fencing.old_flow import writers_on_target
 from kafka_dr.actions.fencing.rules import source_rules, standing_change, target_rules
 from kafka_dr.actions.groups.selected import group_views, held_in_scope, immovable_in_scope
 from kafka_dr.actions.readiness.clients import see_clients
+from kafka_dr.actions.readiness.logins import cluster_logins, other_logins
 from kafka_dr.actions.readiness.owners import owner_view
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
 from kafka_dr.concurrently import run_concurrently
@@ -95,6 +96,8 @@ def observe_pair(
         has_fence_hook=procedure.systems.planned_fence_hook is not None,
         target_fence=standing_change(procedure, procedure.request.target),
         owners=_owners(procedure, (source, target), (flow, reverse)),
+        cluster_logins=cluster_logins(procedure),
+        other_logins=other_logins(procedure, _configs((flow, reverse))),
         writers=writers_on_target(procedure),
         unsigned_journal=not procedure.topology.journal.public_keys,
         unsigned_samples=procedure.topology.recorder is not None and not procedure.topology.recorder.public_keys,
@@ -105,14 +108,14 @@ def observe_pair(
 
 def _owners(procedure: Run, clusters: Iterable[ClusterView], flows: Iterable[FlowView | None]) -> OwnerView:
     """Return what is known of the programs that put back connectors of both flows, or ACL entries of both clusters."""
-    rules = {cluster.alias: cluster.rules for cluster in clusters}
-    configs = {
-        connector.name: connector.config
-        for flow in flows
-        if flow is not None and not flow.dedicated
-        for connector in flow.connectors
-    }
+    rules, configs = {cluster.alias: cluster.rules for cluster in clusters}, _configs(flows)
     return owner_view(procedure, rules, configs, [f for f in (procedure.flow, procedure.reverse_flow) if f is not None])
+
+
+def _configs(flows: Iterable[FlowView | None]) -> dict[str, Mapping[str, str]]:
+    """Return the configurations of the connectors that run in Connect, by name."""
+    running = [flow for flow in flows if flow is not None and not flow.dedicated]
+    return {connector.name: connector.config for flow in running for connector in flow.connectors}
 
 
 def two_samples(

@@ -8,9 +8,11 @@ from kafka_dr.domain.access.verdict import access_notes
 from kafka_dr.domain.clients.inventory import missing_state, static_unknown
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.fencing.old_flow import why_not_harmless
+from kafka_dr.domain.logins.login_view import login_notes
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.blocker import MOST_LISTED
+from kafka_dr.domain.readiness.client_rights import users_of_other_logins
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.owners import owner_notes
 from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS
@@ -146,6 +148,10 @@ def _key_notes(o: Observation) -> Iterator[str]:
         )
 
 
+def _login_notes(o: Observation) -> Iterator[str]:
+    yield from login_notes([*o.cluster_logins.values(), *o.other_logins], o.cluster_logins, users_of_other_logins(o))
+
+
 NOTES = (
     _isolation_note,
     _fence_notes,
@@ -159,4 +165,5 @@ NOTES = (
     _old_flow_note,
     _key_notes,
     access_notes,
+    _login_notes,
 )

@@ -11,6 +11,7 @@ from kafka_dr.domain.clients.inventory import SeenClients
 from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
 from kafka_dr.domain.kafka_model.client_quotas import Quotas, ScramUsers
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.logins.login_view import LoginView
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.readiness.owners import OwnerView
 
@@ -194,6 +195,8 @@ class Observation:
         unsigned_journal: whether the topology names no key of the journal.
         unsigned_samples: whether the flight recorder runs without a key, so that nothing proves its samples.
         trials: what the applications' own logins showed on the target; () if none was tried.
+        cluster_logins: alias -> Switchback's login to the cluster, source first; {} if the logins were not looked up.
+        other_logins: how the probes and MirrorMaker 2 log in, and logins over HTTP.
         immovable: name -> type of groups that the flow selects and that have positions in scope, but that cannot be
             moved, because their type is unknown.
         clients: the source's clients of every kind.
@@ -225,3 +228,5 @@ class Observation:
     unsigned_samples: bool = False
     clients: SeenClients = field(default_factory=SeenClients)
     trials: tuple[AccessTrial, ...] = ()
+    cluster_logins: Mapping[str, LoginView] = field(default_factory=dict)
+    other_logins: tuple[LoginView, ...] = ()

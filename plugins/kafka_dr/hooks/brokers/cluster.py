@@ -51,6 +51,23 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         Raises:
             KafkaUnavailable: a broker in service does not answer.
         """
+        return frozenset(name for settings in self._settings_of_brokers(timeout) for name in settings)
+
+    def mapping_rules(self, timeout: float = REQUEST_SECONDS) -> frozenset[str]:
+        """Return the brokers' ssl.principal.mapping.rules: several values if brokers, or their listeners, differ.
+
+        Raises:
+            KafkaUnavailable: a broker in service does not answer, or the principal may not read settings.
+        """
+        return frozenset(
+            entry.value or ""
+            for settings in self._settings_of_brokers(timeout)
+            for name, entry in settings.items()
+            if name.endswith("ssl.principal.mapping.rules")
+        )
+
+    def _settings_of_brokers(self, timeout: float) -> list[dict[str, Any]]:
+        """Return the settings of each broker: name -> confluent-kafka's entry."""
         told: dict[int, Any] = {}
         for _ in range(2):
             # The library takes one broker a request.
@@ -69,7 +86,7 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         with self._border("reading the brokers' settings"):
             for error in errors:
                 raise_error(error)
-        return frozenset(name for settings in told.values() for name in settings)
+        return list(told.values())
 
     def users(self, timeout: float = REQUEST_SECONDS) -> frozenset[str] | None:
         """Return the names of SCRAM users; None if the cluster refuses to list its users, or does not answer."""

@@ -251,7 +251,11 @@ class EveryBroker:
     def _connected(self, timeout: float) -> _BrokerReader:
         if self._client is None:
             limits = {"bootstrap_timeout_ms": int(timeout * 1000), "request_timeout_ms": int(timeout * 1000)}
-            self._client = _BrokerReader(**for_python(self._config, self._alias), **limits)
+            settings = for_python(self._config, self._alias)
+            if tokens := settings.get("sasl_oauth_token_provider"):
+                # kafka-python drops the connection without a word if it gets no token.
+                tokens.token()
+            self._client = _BrokerReader(**settings, **limits)
         return self._client
 
     @contextmanager
