@@ -4,7 +4,8 @@ A *reader* is a program that stores its positions itself, for example Flink, Spa
 
 Invariants
 1. The job and its input are those of translate_offsets, only the positions are others: a reader gets the answer that a
-   group at the same position got. The journal has the digest of that input.
+   group at the same position got. The journal has the digest of that input. An input that is made anew would be
+   wrong: once the target is open, clients write there, logs have grown, and the journal lists a later client move.
 2. Nothing is changed: no lease is taken, and no cluster and no journal is written.
 3. The job reads no record above the cut-off of the source or the boundary of the target, however long the target has
    been open to clients. What retention or a recreated topic has taken since is compared first, and what can no longer
