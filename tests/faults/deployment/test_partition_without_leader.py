@@ -62,7 +62,12 @@ class PartlyLost(SteppedTrips):
     def bring_source_back(self) -> None:
         """Stop load and clients, and start the lost broker."""
         self.stop()
-        start_nodes(self.lab, self.source)
+        self.bring_leader_back(self.source)
+
+    def bring_leader_back(self, alias: str) -> None:
+        """Start the broker AWAY of a cluster, and wait until it leads the partition."""
+        start_nodes(self.lab, alias)
+        assert wait_for(lambda: self._leader(alias) == AWAY, _SECONDS), self.apart
 
 
 def _judged(what: str, verdict: CheckResult) -> None:
@@ -92,7 +97,7 @@ def test_one_partition_is_without_leader(fresh_lab: Callable[..., Path], tmp_pat
             assert not verdict.passed and evidence["outcome"] == "refused"
             assert f"Partitions of {made.target} have no leader ({topic}-{partition})" in evidence["reason_for_outcome"]
             assert not evidence.get("fenced_at")
-            start_nodes(lab, made.target)
+            made.bring_leader_back(made.target)
             _judged("with all brokers", made.leave(Leaving()))
         finally:
             made.close()
