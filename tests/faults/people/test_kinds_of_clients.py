@@ -29,7 +29,7 @@ MEMBERS = {
     "newer": {"group_protocol": "consumer"},
     "fixed": {"group_instance_id": "fixed-1", "session_timeout_ms": 20_000},
     "fixed newer": {"group_protocol": "consumer", "group_instance_id": "fixed-2"},
-    "stays": {"group_instance_id": "stays-1", "session_timeout_ms": 400_000},
+    "stays": {"group_instance_id": "stays-1", "session_timeout_ms": 240_000},
 }
 EXCLUDED = {"stays": "its member stays for longer than the run waits"}
 
@@ -108,7 +108,7 @@ def planned(plan: dict[str, Any]) -> dict[str, tuple[int | None, list[str]]]:
 def test_a_static_member_that_stays_too_long_ends_the_run_before_the_fence(clients: AllKinds) -> None:
     """The session timeout that the consumer states is read from the source, and compared with the wait."""
     procedure = clients.stage.procedure("too-long")
-    with pytest.raises(NotReady, match=r"static_members_leave: .*beyond 2 min 00 s: stays \(6 min 40 s\)\)"):
+    with pytest.raises(NotReady, match=r"static_members_leave: .*beyond 2 min 00 s: stays \(4 min 00 s\)\)"):
         clients.stage.run(procedure, *BEFORE_THE_FENCE[:2])
     procedure.journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, "refused")
 
