@@ -16,7 +16,7 @@ from lab.environment.state import Lab
 from lab.rehearsal.planned import wait_for
 from lab.rehearsal.round_trip import Leaving
 from lab.rehearsal.unplanned import Accident
-from tests.faults.deployment.outages import kill
+from tests.faults.deployment.outages import kill, set_deadlines
 from tests.faults.support.trips import SteppedTrips
 from tests.support.lab_clients import client, move_replicas
 from tests.support.rehearsals import SEED, kept_if_it_fails
@@ -24,8 +24,6 @@ from tests.support.rehearsals import SEED, kept_if_it_fails
 #: The broker that is killed, and that holds the only replica of one partition.
 AWAY = BROKERS[1]
 _SECONDS = 60.0
-#: Two cores run six brokers and four workers.
-_PARAMS = {"verify_seconds": 300.0, "catch_up_seconds": 600.0}
 
 
 class PartlyLost(SteppedTrips):
@@ -64,7 +62,12 @@ class PartlyLost(SteppedTrips):
     def bring_source_back(self) -> None:
         """Stop load and clients, and start the lost broker."""
         self.stop()
-        start_nodes(self.lab, self.source)
+        self.bring_leader_back(self.source)
+
+    def bring_leader_back(self, alias: str) -> None:
+        """Start the broker AWAY of a cluster, and wait until it leads the partition."""
+        start_nodes(self.lab, alias)
+        assert wait_for(lambda: self._leader(alias) == AWAY, _SECONDS), self.apart
 
 
 def _judged(what: str, verdict: CheckResult) -> None:
@@ -76,26 +79,26 @@ def test_one_partition_is_without_leader(fresh_lab: Callable[..., Path], tmp_pat
     """Of the source at an unplanned failover: named, and the rest moves. Of the target at a planned one: refused."""
     lab = Lab(fresh_lab("identity", airflow=False, profile="production"))
     made = PartlyLost(lab.root, tmp_path, SEED, 100, scale=0.05, groups=8)
+    set_deadlines(lab)
     with kept_if_it_fails(lab.root, tmp_path):
         try:
             made.start_always_on()
             made.seed_topics()
             topic, partition = made.place_apart()
-            params = {"override_source_lost": "half of the site burns", **_PARAMS}
-            leaving = Leaving(Accident(), stranded=5, params=params)
+            leaving = Leaving(Accident(), stranded=5, params={"override_source_lost": "half of the site burns"})
             _judged("without a broker of the source", made.leave(leaving))
             _tells_the_partition(made, f"{topic}-{partition}")
             _judged("back", made.come_back())
 
             made.lose_leader(made.target)
-            verdict = made.leave(Leaving(params=_PARAMS))
+            verdict = made.leave(Leaving())
             _, evidence = made.evidence()
             print(evidence["outcome"], evidence["reason_for_outcome"], flush=True)
             assert not verdict.passed and evidence["outcome"] == "refused"
             assert f"Partitions of {made.target} have no leader ({topic}-{partition})" in evidence["reason_for_outcome"]
             assert not evidence.get("fenced_at")
-            start_nodes(lab, made.target)
-            _judged("with all brokers", made.leave(Leaving(params=_PARAMS)))
+            made.bring_leader_back(made.target)
+            _judged("with all brokers", made.leave(Leaving()))
         finally:
             made.close()
 
