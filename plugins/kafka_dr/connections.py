@@ -70,8 +70,8 @@ class Connections:
         """Return the URL of Airflow's API, by Airflow's own configuration, and Switchback's login for it.
 
         Raises:
-            BadInput: the configuration names no API server; the connection names another one; or neither the
-                environment nor a secrets backend has the connection.
+            BadInput: the configuration names no API server; the connection names another one; the connection has a
+                token, but no account; or neither the environment nor a secrets backend has the connection.
         """
         connection = stored_outside_airflow(connection_id)
         url = _api_url()
@@ -82,6 +82,12 @@ class Connections:
                 f"{stated} in the connection, {url} in the configuration",
                 f"Remove the host from {connection_id}, or correct [core] execution_api_server_url or [api] base_url in"
                 " Airflow's configuration on this worker.",
+            )
+        if not connection.login and self.tls(connection_id).has_token:
+            raise BadInput(
+                f"Connection {connection_id} names no account",
+                "it has a token, and no login",
+                "Set the connection's login to the user name to whom the token belongs: that account never approves.",
             )
         return url, connection.login or "", connection.password or ""
 

@@ -142,6 +142,18 @@ def test_the_database_chooses_neither_the_api_nor_the_journal(backend: str, monk
     assert Connections().api_login("api_x") == ("http://airflow:8080", "switchback", "p")
 
 
+def test_a_token_for_the_api_needs_its_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else Switchback's own account could not be told from an approver's."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow:8080")
+    extra = {"token_file": "/run/token"}
+    monkeypatch.setenv("AIRFLOW_CONN_API_X", json.dumps({"conn_type": "http", "extra": extra}))
+    with pytest.raises(BadInput, match="api_x names no account"):
+        Connections().api_login("api_x")
+    monkeypatch.setenv("AIRFLOW_CONN_API_X", json.dumps({"conn_type": "http", "login": "switchback", "extra": extra}))
+    assert Connections().api_login("api_x") == ("https://airflow:8080", "switchback", "")
+    assert Connections().tls("api_x").token_file == "/run/token"
+
+
 def test_the_database_chooses_no_spark_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clusters' logins travel to its executors."""
     database_under(monkeypatch, "MetastoreBackend")
