@@ -135,5 +135,8 @@ EXEMPT_TOPIC, EXEMPT_CONNECTOR = "switchback-canary.replica", "switchback-canary
 MARKER_CONNECTOR, MARKER_TOPIC, MARKER_PRINCIPAL = "switchback-marker", "__switchback_marker", "User:switchback-marker"
 #: Kafka's own topic with the commits of all groups.
 COMMITS_TOPIC = "__consumer_offsets"
+#: Kafka's own topics with the states of groups and transactions: those of a partition without leader stand still, and
+#: their groups are not listed.
+STATE_TOPICS = frozenset({COMMITS_TOPIC, "__transaction_state"})
 #: Types of groups that hold positions which an admin client can read and commit, as Kafka calls them.
 MOVED_GROUP_TYPES = frozenset({"classic", "consumer"})

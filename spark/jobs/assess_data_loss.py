@@ -72,4 +72,4 @@ def translate_too(run: JobRun, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(NAME, __doc__, assess))
+    sys.exit(run_job(NAME, __doc__, assess, reads_all=False))

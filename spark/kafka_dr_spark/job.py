@@ -96,6 +96,7 @@ class JobRun:
         given: input folder.
         output: folder that the run creates.
         reads_source: whether the job reads the source even if job.json states that the source is not readable.
+        reads_all: whether every partition of a readable source must be readable.
         clock: measures the seconds of each phase of the run.
     """
 
@@ -104,6 +105,7 @@ class JobRun:
     given: Path
     output: Path
     reads_source: bool = False
+    reads_all: bool = True
     clock: Clock = field(default_factory=Clock)
 
     def make(self, work: Callable[[JobRun], None]) -> None:
@@ -119,7 +121,7 @@ class JobRun:
             return
         readable = self.reads_source or self.limits.source_readable
         self.clients = client_access(self.wanted, readable)
-        self.bounds = sources.load_bounds(self.given, readable)
+        self.bounds = sources.load_bounds(self.given, readable and self.reads_all)
         work(self)
 
     @contextmanager
@@ -145,6 +147,7 @@ def run_job(
     about: str,
     work: Callable[[JobRun], None],
     reads_source: bool = False,
+    reads_all: bool = True,
     prepare: Callable[[str], SparkContext] = session.preloaded_spark,
 ) -> int:
     """Run a job and return its exit code: 0 if the output exists, 2 for an error of input or clusters, else 1.
@@ -160,7 +163,7 @@ def run_job(
     """
     try:
         wanted = common_options(about).parse_args()
-        run = JobRun(name, wanted, wanted.input, wanted.output.absolute(), reads_source)
+        run = JobRun(name, wanted, wanted.input, wanted.output.absolute(), reads_source, reads_all)
         if wanted.wait_for_input:
             prepare(name)
             sources.await_input(wanted.input, wanted.wait_for_input)

@@ -11,7 +11,7 @@ from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.topology import Topology
 from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.readiness.readiness import CHECKS
-from kafka_dr.procedure.entries import SourceReturned
+from kafka_dr.procedure.entries import ProducersFenced, SourceReturned
 from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Outcome, Step
 
@@ -58,7 +58,7 @@ def test_words_in_backticks_are_steps_or_params() -> None:
         *Deadlines.model_fields,
         *Topology.model_fields,
         *(gate.__name__ for gate in CHECKS),
-        *(field.name for field in fields(SourceReturned)),
+        *(field.name for fact in (ProducersFenced, SourceReturned) for field in fields(fact)),
         "planned_failover",
         "stuck_procedure",
     }

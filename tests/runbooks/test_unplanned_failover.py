@@ -135,7 +135,13 @@ def plain(text: str) -> str:
 def test_every_word_of_the_question_is_explained() -> None:
     """Each sentence, column and remark stands on the approver's page; each row of its table speaks of one."""
     asked, told = (
-        plain(question() + question(fenced_at=None) + question(BY_HOOK) + question(**LISTED) + question(records=0)),
+        plain(
+            question()
+            + question(fenced_at=None)
+            + question(BY_HOOK)
+            + question(**LISTED, unread=2)
+            + question(records=0)
+        ),
         QUESTION,
     )
     quoted = [

@@ -11,7 +11,7 @@ from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import Producer
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.brokers.descriptions import Metadata, TopicToCreate
+from kafka_dr.hooks.brokers.descriptions import Metadata, TopicInfo, TopicToCreate
 from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
 
 
@@ -137,12 +137,7 @@ class Cluster:
         wanted = self.partitions if names is None else [n for n in names if n in self.partitions]
         copies = {n: {p: (1,) * self.replicas.get(n, 1) for p in self.partitions[n]} for n in wanted}
         copies = {n: held | self.placed.get(n, {}) for n, held in copies.items()}
-        return {
-            n: SimpleNamespace(
-                partitions=self.partitions[n], topic_id=self.topic_ids.get(n, f"id-{n}"), replicas=copies[n]
-            )
-            for n in wanted
-        }
+        return {n: TopicInfo(n, self.topic_ids.get(n, f"id-{n}"), self.partitions[n], copies[n]) for n in wanted}
 
     def create_topic(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import uuid
 from collections.abc import Iterable
@@ -48,13 +49,32 @@ def change_or_list_configs(lab: Lab, alias: str, *arguments: str) -> str:
 
     The library that the product uses knows no quotas.
     """
+    return _run_tool(lab, alias, "configs", "kafka.admin.ConfigCommand", *arguments)
+
+
+def move_replicas(lab: Lab, alias: str, topic: str, partition: int, brokers: list[int]) -> None:
+    """Place a partition's replicas on exactly these brokers by Kafka's own tool, and wait until they are there."""
+    place = {"topic": topic, "partition": partition, "replicas": brokers}
+    file = lab.home / "arguments" / f"replicas-{alias}.json"
+    write_private(file, json.dumps({"version": 1, "partitions": [place]}))
+    main = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+    _run_tool(lab, alias, "replicas", main, "--reassignment-json-file", str(file), "--execute")
+    admin = AdminClient(client(lab, alias, "admin"))
+    wait_until(
+        lambda: admin.list_topics(topic, timeout=5.0).topics[topic].partitions[partition].replicas == brokers,
+        f"the replicas of {topic}-{partition} to be on {brokers}",
+        SECONDS,
+    )
+
+
+def _run_tool(lab: Lab, alias: str, name: str, main: str, *arguments: str) -> str:
     own = client(lab, alias, "admin")
     security = {key: own[key] for key in ("security.protocol", "sasl.mechanism")}
     security["sasl.jaas.config"] = scram_login("admin", own["sasl.password"])
-    settings = lab.home / "arguments" / f"configs-{alias}.properties"
+    settings = lab.home / "arguments" / f"{name}-{alias}.properties"
     write_private(settings, properties_text(security | trust_settings(lab)))
     where = ["--bootstrap-server", own["bootstrap.servers"], "--command-config", str(settings)]
-    return run_to_end("configs", java_command(lab, "configs", "128m", "kafka.admin.ConfigCommand", *where, *arguments))
+    return run_to_end(name, java_command(lab, name, "128m", main, *where, *arguments))
 
 
 def refusals(lab: Lab, alias: str, topic: str, **settings: object) -> list[str]:

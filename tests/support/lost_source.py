@@ -52,7 +52,7 @@ class JobsWithoutSpark:
         self.given.append(given)
         self.made.append(made)
         limits = sources.load_limits(given, None, None)
-        bounds = sources.load_bounds(given, limits.source_readable)
+        bounds = sources.load_bounds(given, limits.source_readable and job != "assess_data_loss")
         folder = sinks.scratch_folder(made)
         summary = {
             "assess_data_loss": self._assess,

@@ -12,7 +12,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.domain.recorder_rows import RecorderRows
 from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable
-from kafka_dr.hooks.brokers.descriptions import GroupInfo
+from kafka_dr.hooks.brokers.descriptions import GroupInfo, TopicInfo
 from kafka_dr.hooks.brokers.group_requests import PositionColumns
 from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
 from kafka_dr.hooks.connect.connector_state import ConnectorStatus
@@ -37,6 +37,7 @@ class Cluster:
         self.failing = ""
         self.stable: dict[TopicPartition, int] = {}
         self.seen_id = f"id-{name}"
+        self.leaderless: set[TopicPartition] = set()
 
     def write(self, tp: TopicPartition, *values: bytes, key: bytes | None = b"k") -> None:
         """Append records."""
@@ -55,8 +56,10 @@ class Cluster:
             {tp.topic for tp in self.logs} & set(names if names is not None else (tp.topic for tp in self.logs))
         )
         return {
-            name: SimpleNamespace(
-                topic_id=f"id-{name}-{self.made}", partitions={tp.partition: 1 for tp in self.logs if tp.topic == name}
+            name: TopicInfo(
+                name,
+                f"id-{name}-{self.made}",
+                {tp.partition: None if tp in self.leaderless else 1 for tp in sorted(self.logs) if tp.topic == name},
             )
             for name in there
         }
@@ -72,6 +75,9 @@ class Cluster:
     ) -> dict[TopicPartition, int]:
         """Return log ends; under read_committed the last stable offsets."""
         self._answer("ends")
+        partitions = list(partitions)
+        if self.leaderless.intersection(partitions):
+            raise KafkaUnavailable(f"ends on {self.name} failed", "LEADER_NOT_AVAILABLE", "look")
         return {
             tp: self.stable.get(tp, len(self.logs[tp])) if isolation == "read_committed" else len(self.logs[tp])
             for tp in partitions

@@ -62,6 +62,8 @@ class ClientChecks(TripChecks):
         before, after = (self.ledger.periods[self.trip.number + step].clients for step in (0, 1))
         consumed_here = before.consumed.get((self.trip.source, group), {}).get(place, [])
         consumed_there = after.consumed.get((self.trip.target, group), {}).get(at[1], [])
+        if self.trip.interrupted:
+            consumed_here, consumed_there = sorted(set(consumed_here)), sorted(set(consumed_there))
         consumption = Consumption(group, *place, start, consumed_here, consumed_there, reached.get(at[1], 0))
         live = offset_contents(self.seen.here(log))
         bound = sys.maxsize if self.trip.lost else ((self.trip.evidence.get("rereads") or {}).get("bound") or 0)

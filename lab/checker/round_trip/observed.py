@@ -48,6 +48,8 @@ class Trip:
             the lost source was written; else empty.
         died_at: time by which the source had stopped, in milliseconds since 1970; None if the source was not lost.
         crashed: MirrorMaker 2 was killed after the previous client move, so that the logs may have repeats.
+        interrupted: brokers failed while clients worked: a consumer whose commit failed consumes records again on the
+            same cluster, which is no re-read of the client move.
         flows_on: after the client move a flow from target to source mirrors the records that clients write on the
             target.
         mode: of a failback, `append` or `recreate`.
@@ -72,6 +74,7 @@ class Trip:
     mirrored_until: Mapping[Place, int] = field(default_factory=dict)
     died_at: int | None = None
     crashed: bool = False
+    interrupted: bool = False
     flows_on: bool = False
     mode: str = "append"
     decisions: Mapping[str, str] = field(default_factory=dict)

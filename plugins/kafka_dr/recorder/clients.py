@@ -81,6 +81,7 @@ class Side:
         answered: whether the cluster answered; if not, both mappings are empty.
         topics: all topics of the cluster, by name.
         spans: log start and log end of each partition that the flow mirrors (on the target: into which it mirrors).
+        leaderless: such partitions without leader, which could not be read.
         cluster_id: the cluster's id, None if it did not answer.
     """
 
@@ -88,6 +89,7 @@ class Side:
     topics: Mapping[str, TopicInfo]
     spans: Mapping[TopicPartition, OffsetSpan]
     cluster_id: str | None = None
+    leaderless: tuple[TopicPartition, ...] = ()
 
 
 SILENT = Side(False, {}, {})

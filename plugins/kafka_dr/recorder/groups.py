@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.recorder_rows import Kind, NewestRows, Positions, RecorderRows, commits_partition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.descriptions import GroupInfo
+from kafka_dr.hooks.brokers.descriptions import GroupInfo, TopicInfo
 from kafka_dr.recorder.clients import Side, ask_seconds
 from kafka_dr.vocabulary import COMMITS_TOPIC, MOVED_GROUP_TYPES
 
@@ -46,6 +45,9 @@ class Groups:
     def write(self, rows: RecorderRows, source: Side, selects: Callable[[str], bool]) -> str:
         """Write changed states and positions, or all of them if a whole listing is due.
 
+        The brokers do not list groups whose partition of __consumer_offsets has no leader: what was written of these
+        groups stays, and a whole listing stays due until all groups are listed again.
+
         Return `WHOLE` if all were written, `CHANGED` if only changes were written.
 
         Args:
@@ -56,26 +58,31 @@ class Groups:
         Raises:
             KafkaUnavailable: not all groups and positions could be read; nothing is written.
         """
-        whole, ends = self._whole_is_due, self._read_commit_ends(source)
+        commits = source.topics.get(COMMITS_TOPIC)
+        unlisted = {tp.partition for tp in commits.leaderless} if commits else set()
+        whole, ends = self._whole_is_due and not unlisted, self._read_commit_ends(commits)
         listed = self._source.groups(self._listing_seconds)
         self._listing_seconds = ask_seconds(len(listed))
         selected = {name: info for name, info in listed.items() if selects(name)}
         groups = {name: info for name, info in selected.items() if info.type in MOVED_GROUP_TYPES}
         self.not_recorded = tuple(sorted(set(selected).difference(groups)))
-        positions = self._read_positions(groups if whole else self._with_possible_commits(groups, ends))
-        self._write_states(rows, groups, whole)
+        total = len(commits.partitions) if commits else 0
+        positions = self._read_positions(groups if whole else self._with_possible_commits(groups, ends, total))
+        still = [name for name in self._states.known if unlisted and commits_partition(name, total) in unlisted]
+        self._write_states(rows, groups, whole, still)
         self._write_positions(rows, positions, whole)
-        self._commit_ends, self._whole_is_due = ends, False
+        self._commit_ends, self._whole_is_due = ends, self._whole_is_due and not whole
         return WHOLE if whole else CHANGED
 
-    def _read_commit_ends(self, source: Side) -> dict[int, int]:
+    def _read_commit_ends(self, commits: TopicInfo | None) -> dict[int, int]:
         """Return the log ends of the source's __consumer_offsets by partition number; {} if the source refuses them.
+
+        Partitions without leader are left out.
 
         With these log ends only the positions of new groups, and of groups whose partition of __consumer_offsets has
         grown, are read. Without them the positions of every group are read.
         """
-        commits = source.topics.get(COMMITS_TOPIC)
-        partitions = [TopicPartition(COMMITS_TOPIC, p) for p in commits.partitions] if commits else []
+        partitions = commits.led if commits else []
         try:
             return {
                 tp.partition: end
@@ -86,12 +93,12 @@ class Groups:
                 raise
             return {}
 
-    def _with_possible_commits(self, groups: Iterable[str], ends: dict[int, int]) -> list[str]:
+    def _with_possible_commits(self, groups: Iterable[str], ends: dict[int, int], total: int) -> list[str]:
         grown = {partition for partition, end in ends.items() if self._commit_ends.get(partition) != end}
         return [
             name
             for name in groups
-            if not ends or name not in self._positions or commits_partition(name, len(ends)) in grown
+            if not ends or name not in self._positions or commits_partition(name, total) in grown
         ]
 
     def _read_positions(self, group_names: Collection[str]) -> dict[str, dict[tuple[str, int], int]]:
@@ -103,11 +110,13 @@ class Groups:
             positions[group][topic, partition] = position
         return positions
 
-    def _write_states(self, rows: RecorderRows, groups: dict[str, GroupInfo], whole: bool) -> None:
+    def _write_states(
+        self, rows: RecorderRows, groups: dict[str, GroupInfo], whole: bool, unlisted: Iterable[str]
+    ) -> None:
         states = {name: (len(info.members), info.state) for name, info in groups.items()}
         for name, (members, state) in self._states.differing(states, whole).items():
             rows.add(Kind.GROUP, group=name, members=members, state=state)
-        for name in self._states.gone(states):
+        for name in self._states.gone([*states, *unlisted]):
             rows.add(Kind.GROUP, group=name, state="Gone")
             self._positions.forget(name)
 

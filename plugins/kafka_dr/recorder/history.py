@@ -9,8 +9,9 @@ Invariants
 2. Rows of a topic that had been deleted on the source when the source last answered do not count.
 3. Of groups and positions only rows from the last whole listing on count: a group or position that the listing lacks
    was deleted, or belongs to an earlier group of the same name.
-4. Hours are read, newest first, until they hold an answer of the source, a whole listing and, for every position, a
-   floor at or below the position; or until all hours, or more than the allowed number of rows, are read.
+4. Hours are read, newest first, until they hold an answer of the source, a whole listing, a log end of every partition
+   that has a row and, for every position, a floor at or below the position; or until all hours, or more than the
+   allowed number of rows, are read.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Recorded:
 
     Attributes:
         partitions: one row per partition, as of the source's last answer: topic, partition, target_topic, topic_id,
-            target_topic_id, source_start, source_end, replicated (Connect's last replicated offset), sampled_at.
+            target_topic_id, source_start, source_end, replicated (Connect's last replicated offset), sampled_at. For a
+            partition that had no leader then, all is as of the newest sample that wrote its log end.
         floors: one row per sample and partition: topic, partition, source_end, target_end, replicated, sampled_at.
             target_end was read before source_end, so source records from source_end on have their target copies at or
             above target_end. Samples up to the reverse flow's last activity are left out: the reverse flow may write
@@ -116,7 +118,7 @@ def last_known(archive: Archive | SignedSamples, most_rows: int = _MOST_ROWS) ->
             continue
         if below_samples is not None:
             below_samples = _still_below_samples(below_samples, hour)
-        elif (recorded := read_samples(tables)).source_at is not None and recorded.groups_at is not None:
+        elif _is_complete(recorded := read_samples(tables), tables):
             below_samples = _positions_below_samples(recorded)
         if sum(map(len, tables)) > most_rows or (below_samples is not None and below_samples.empty):
             break
@@ -134,6 +136,17 @@ def _without_superseded_rows(hour: pa.Table) -> pa.Table:
     newest = keys.group_by(["group", *PARTITION]).aggregate([("row", "max")])["row_max"]
     others = hour.filter(pc.invert(pc.is_in(kind, pa.array([Kind.POSITION.value, Kind.CHECKPOINT.value]))))
     return pa.concat_tables([others, positions.take(newest)])
+
+
+def _is_complete(recorded: Recorded, tables: Iterable[pa.Table]) -> bool:
+    """Whether the hours hold an answer of the source, a whole listing, and a log end of every partition with a row."""
+    if recorded.source_at is None or recorded.groups_at is None:
+        return False
+    known = pd.MultiIndex.from_frame(recorded.partitions[PARTITION])
+    rows = pa.concat_tables(table.filter(pc.equal(table["kind"], Kind.PARTITION.value)) for table in tables)
+    with_row = rows.group_by(PARTITION).aggregate([]).to_pandas()
+    with_row = with_row[~with_row["topic"].isin(recorded.gone)]
+    return bool(pd.MultiIndex.from_frame(with_row[PARTITION]).isin(known).all())
 
 
 def _positions_below_samples(recorded: Recorded) -> pd.DataFrame:
@@ -264,7 +277,8 @@ def _recreated_at(rows: pd.DataFrame, column: str) -> dict[str, int]:
 def _newest_partitions(partition_rows: pd.DataFrame, source_at: int | None) -> pd.DataFrame:
     """Return one row per partition with its values when the source last answered.
 
-    The newest row of a partition may be older than this answer, because rows are written only when a value changes.
+    The newest row of a partition may be older than this answer, because rows are written only when a value changes. A
+    row without log end says that the partition had no leader: then the values are as old as the last row with one.
 
     Args:
         partition_rows: rows of partitions, oldest first.
@@ -272,7 +286,11 @@ def _newest_partitions(partition_rows: pd.DataFrame, source_at: int | None) -> p
     """
     newest = partition_rows[partition_rows["source_end"].notna()].drop_duplicates(PARTITION, keep="last")
     names = [*PARTITION, "target_topic", "topic_id", "target_topic_id", "source_start", "source_end", "replicated"]
-    return newest[names].assign(sampled_at=pd.array([source_at] * len(newest), "Int64"))
+    answered = partition_rows[partition_rows["at"] <= (source_at or 0)].drop_duplicates(PARTITION, keep="last")
+    leaderless = newest.index.difference(answered.index)
+    sampled_at = pd.Series(source_at, index=newest.index, dtype="Int64")
+    sampled_at[leaderless] = newest.loc[leaderless, "at"]
+    return newest[names].assign(sampled_at=sampled_at)
 
 
 def _with_last_replicated(partition_rows: pd.DataFrame) -> pd.DataFrame:

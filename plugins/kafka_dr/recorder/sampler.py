@@ -19,6 +19,7 @@ from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of
+from kafka_dr.domain.plain_text import count_of, first_few
 from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, NewestRows, PartitionSeen, RecorderRows, RowPlace
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -172,10 +173,16 @@ class Looker:
             topics = cluster.topics(timeout=ask_seconds(size))
             self._sizes[what] = sum(len(topic.partitions) for topic in topics.values())
             partitions = partitions_of(topics)
-            ends = cluster.ends(partitions, timeout=ask_seconds(len(partitions)))
-            starts = cluster.starts(partitions, timeout=ask_seconds(len(partitions)))
-            spans = {tp: OffsetSpan(starts[tp], ends[tp]) for tp in partitions}
-            return Side(True, topics, spans, cluster.seen_id)
+            leaderless = tuple(tp for tp in partitions if topics[tp.topic].partitions[tp.partition] is None)
+            led = sorted(set(partitions).difference(leaderless))
+            if leaderless:
+                self._problems.append(
+                    f"{what}: {count_of(len(leaderless), 'partition')} without leader: {first_few(leaderless, 3)}"
+                )
+            ends = cluster.ends(led, timeout=ask_seconds(len(led)))
+            starts = cluster.starts(led, timeout=ask_seconds(len(led)))
+            spans = {tp: OffsetSpan(starts[tp], ends[tp]) for tp in led}
+            return Side(True, topics, spans, cluster.seen_id, leaderless)
         # A cluster that is away must not delay the next samples by the time that a large one may take.
         self._sizes.pop(what, None)
         return SILENT
@@ -223,11 +230,11 @@ class Looker:
         return TopicPartition(self.naming.remote(self.flow.source, tp.topic), tp.partition)
 
     def _join_clusters(self, source: Side, target: Side) -> dict[TopicPartition, PartitionSeen]:
-        """Return the state on both clusters by source partition.
+        """Return the state on both clusters by source partition; without source offsets where it has no leader.
 
         If the source does not answer, the partitions are those of earlier samples.
         """
-        partitions = source.spans if source.answered else self._partitions.known
+        partitions = [*source.spans, *source.leaderless] if source.answered else self._partitions.known
         return {tp: self._partition_state(tp, source, target) for tp in sorted(partitions)}
 
     def _partition_state(self, tp: TopicPartition, source: Side, target: Side) -> PartitionSeen:
@@ -260,7 +267,8 @@ class Looker:
         """
         if not source.answered:
             return
-        missing = frozenset(self._mirrored_topics(target) - set(source.topics)) if source.spans else frozenset()
+        has_topics = source.spans or source.leaderless
+        missing = frozenset(self._mirrored_topics(target) - set(source.topics)) if has_topics else frozenset()
         deleted, self._missing_topics = missing & self._missing_topics, missing
         for topic in self._deleted_topics.differing(dict.fromkeys(sorted(deleted), "Gone"), whole):
             rows.add(Kind.TOPIC, topic=topic, state="Gone")
@@ -300,7 +308,7 @@ class Looker:
             whole: whether all groups and positions are written, and not only changes. All are also written if a topic
                 was recreated.
         """
-        ids = {tp.topic: source.topics[tp.topic].topic_id for tp in source.spans}
+        ids = {tp.topic: source.topics[tp.topic].topic_id for tp in (*source.spans, *source.leaderless)}
         # Kafka deletes a topic's positions with the topic: an equal position on a recreated topic is another position.
         if whole or any(self._topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in ids.items()):
             self._groups.owe_whole()
@@ -318,9 +326,7 @@ class Looker:
         """Return the time of MirrorMaker 2's newest heartbeat on the target, in ms since 1970; None if unknown."""
         topic = self.naming.remote(self.flow.source, self.naming.heartbeats_topic)
         with self._tolerating("heartbeats"):
-            partitions = (
-                [TopicPartition(topic, p) for p in target.topics[topic].partitions] if topic in target.topics else []
-            )
+            partitions = target.topics[topic].led if topic in target.topics else []
             tails: dict[TopicPartition, Tail[Record]] = self.access.target_records.last_records(
                 partitions, timeout=ASK_SECONDS
             )

@@ -43,6 +43,7 @@ from kafka_dr.watcher.authority import STEP, watch_over
 from kafka_dr.watcher.duties import ASK_SECONDS, STOP_SECONDS, not_stopped
 from kafka_dr.watcher.moves import SETTLE_SECONDS, STOPPING_SECONDS
 from kafka_dr.watcher.old_flow_offsets import copied_by_old_flow, passed_records, seed_at_ends
+from kafka_dr.watcher.returned_brokers import ReturnedBrokers
 
 #: How long a Connect worker may take, in seconds, to answer a request to stop.
 _ACT_SECONDS = 5.0
@@ -146,6 +147,7 @@ class MoveGuard:
     def __init__(self) -> None:
         self._entries: dict[str, tuple[float, dict[str, AclChange]]] = {}
         self._stopping: dict[str, float] = {}
+        self._returned = ReturnedBrokers()
 
     def look(self, procedure: Run, move: LatestMove | None) -> str:
         """Look once at the last move of a pair; return what was seen and done as text, "" if nothing was undone.
@@ -161,7 +163,7 @@ class MoveGuard:
             return _contested_text(procedure, guard.contested, guard.passed or _list_passed(procedure))
         first_look = self._undone(procedure)
         if not first_look.as_texts():
-            return ""
+            return self._returned.probe(procedure)
         if first_look.flow and not guard.is_spent(procedure.journal.now()):
             # At once: while both flows run, records go in a circle, and double about once a second.
             procedure.authority.hold()

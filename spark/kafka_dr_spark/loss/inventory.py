@@ -110,10 +110,15 @@ def rereads_by_group(rows: pa.Table) -> pa.Table:
 
 
 def summarise_inventory(inventory: Inventory, partitions: int, input_digest: str) -> dict[str, Any]:
-    """Return the content of summary.json: partitions, records lost, their times (ms), groups ahead, and re-reads."""
+    """Return the content of summary.json: partitions, records lost, their times (ms), groups ahead, and re-reads.
+
+    Of partitions that were read, records are counted; of the others (`unread`), their offsets. `records` and the
+    figures about them are those of the partitions that were read; None if there is loss and no partition was read.
+    """
     loss = inventory.loss
-    listed = loss["records"].null_count == 0
-    certain = pc.max_element_wise(pc.subtract(loss["certain_to"], loss["from_offset"]), 0, skip_nulls=False)
+    unread = loss.filter(pc.is_null(loss["records"]))
+    listed = len(unread) < len(loss) or not len(loss)
+    certain = pc.max_element_wise(pc.subtract(unread["certain_to"], unread["from_offset"]), 0, skip_nulls=False)
     ends = pc.max_element_wise(pc.subtract(loss["possible_to"], loss["from_offset"]), 0, skip_nulls=False)
     rate = pc.sum(loss["records_per_second"]).as_py()
     return {
@@ -122,7 +127,8 @@ def summarise_inventory(inventory: Inventory, partitions: int, input_digest: str
         "partitions": partitions,
         "losing": len(loss),
         "unknown": inventory.unknown,
-        "certain": sum_of(loss.filter(pc.is_valid(loss["certain_to"]))["records"]) if listed else sum_of(certain),
+        "unread": len(unread),
+        "certain": sum_of(loss.filter(pc.is_valid(loss["certain_to"]))["records"]) + sum_of(certain),
         "possible": None if ends.null_count else sum_of(ends),
         "records": sum_of(loss["records"]) if listed else None,
         "bytes": sum_of(loss["bytes"]) if listed else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +46,7 @@ class Seen(NamedTuple):
         source_end: the source's log end at the last sample.
         replicated: last replicated offset that Connect stores now or, if not read now, had stored at the last sample.
         sampled_at: start of the last sample, in milliseconds since 1970.
-        stable_end: the source's last stable offset now.
+        stable_end: the source's last stable offset now; None if this partition of the source cannot be read.
         without_gaps: source ranges in which every offset had a record, in order.
     """
 
@@ -99,22 +100,37 @@ class AssessmentTask:
     def assess(self, rows: pa.Table) -> pa.Table:
         """Return one row per partition of the input rows; ``losing`` is true if the partition may lose records."""
         tables = split_by_partition(rows)
-        cases = {key: case_of(kinds, self._bounds[key], self._limits) for key, kinds in tables.items()}
         seen = {key: seen_of(key, kinds) for key, kinds in tables.items()}
+        cases = {key: self._case_of(key, kinds, seen[key]) for key, kinds in tables.items()}
         with WindowReader(self._access, self._limits) as reader:
             losses = dict(
                 zip(cases, drive_searches([self._search(cases[key], seen[key]) for key in cases], reader.read))
             )
-        listed = self._listed(losses, seen) if self._limits.source_readable else {}
+        read = {key: loss for key, loss in losses.items() if cases[key].limits.source_readable}
+        listed = self._listed(read, seen) if read else {}
         made_rows = [
-            row_of(key, cases[key], seen[key], losses[key], listed.get(key, {}), self._limits)
+            row_of(key, cases[key], seen[key], losses[key], listed.get(key, {}))
             | rereads_of(cases[key], tables[key][POSITION])
             for key in cases
         ]
         return pa.Table.from_pylist(made_rows, schema=output_schema())
 
+    def _case_of(self, key: Key, kinds: Kinds, seen: Seen) -> Case:
+        """Return a partition's case; its source counts as readable only if the source was read there for the input.
+
+        Raises:
+            ContractBroken: such a partition has no log start or no cut-off.
+        """
+        bounds, readable = self._bounds[key], self._limits.source_readable and seen.stable_end is not None
+        if readable and (bounds.source_start is None or bounds.cut_off is None):
+            raise ContractBroken(
+                f"bounds: {key[0]}-{key[1]} has a last stable offset, but no log start or no cut-off; a new try of the"
+                " Airflow task writes all input files again"
+            )
+        return case_of(kinds, bounds, replace(self._limits, source_readable=readable))
+
     def _search(self, case: Case, seen: Seen) -> Search:
-        if self._limits.source_readable:
+        if case.limits.source_readable:
             return loss_with_source(case, seen.replicated)
         return loss_of(case, PartitionLastSeen(seen.source_end, seen.replicated, seen.without_gaps))
 
@@ -146,10 +162,10 @@ def output_schema() -> pa.Schema:
     )
 
 
-def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any], limits: Limits) -> dict[str, Any]:
+def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any]) -> dict[str, Any]:
     """Return a partition's row in the columns of `output_schema`, without the groups' re-reads."""
     end = case.bounds.cut_off
-    final = limits.source_final
+    final = case.limits.source_final
     row = dict.fromkeys(output_schema().names) | {
         name: listed.get(name)
         for name in (
@@ -173,7 +189,7 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any],
     }
     row |= {
         "possible_to": end if final else None,
-        "exact": limits.source_readable and loss.certain_to == end and not case.floors.fell,
+        "exact": case.limits.source_readable and loss.certain_to == end and not case.floors.fell,
         "sampled_at": seen.sampled_at,
     }
     row |= {

@@ -33,6 +33,12 @@ END_SECONDS, WORK_SECONDS = 60.0, 120.0
 DEADLINES = {"verify_seconds": 300.0, "catch_up_seconds": 600.0}
 
 
+def set_deadlines(lab: Lab) -> None:
+    """Let the topology state DEADLINES, and of all others the product's own."""
+    topology = yaml.safe_load(lab.topology.read_text()) | {"deadlines": DEADLINES}
+    lab.topology.write_text(yaml.safe_dump(topology, sort_keys=False))
+
+
 def kill(lab: Lab, name: str, number: signal.Signals = signal.SIGKILL) -> None:
     """Send a process of the lab a signal, and wait until the process has ended."""
     pid = lab.processes.pid(name)
@@ -148,8 +154,7 @@ class OutageTrips(SteppedTrips):
 
     def __init__(self, lab: Lab, folder: Path, **workload: Any) -> None:
         super().__init__(lab.root, folder, 4245, **workload)
-        topology = yaml.safe_load(lab.topology.read_text()) | {"deadlines": DEADLINES}
-        lab.topology.write_text(yaml.safe_dump(topology, sort_keys=False))
+        set_deadlines(lab)
         self.case, self.ended = Case("open_procedure", STEP_KILLED), Ended(Case("open_procedure", STEP_KILLED))
         self._hit = _Hit()
 
@@ -180,8 +185,8 @@ class OutageTrips(SteppedTrips):
         return code
 
     def _change(self, dag_id: str, params: Mapping[str, Any], writes: bool, **facts: Any) -> CheckResult:
-        """Change clusters; MirrorMaker 2 may write records again when its worker or a broker has ended."""
-        return super()._change(dag_id, params, writes, **facts | {"crashed": True})
+        """Change clusters; MirrorMaker 2 and consumers may repeat what they did when a worker or a broker has ended."""
+        return super()._change(dag_id, params, writes, **facts | {"crashed": True, "interrupted": True})
 
     def _begin_outage(self) -> None:
         """Begin the outage on each site at once; return when a process of each has ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -136,11 +137,11 @@ def test_where_nobody_can_tell_records_apart_positions_are_counted_only(make: Ma
     assert story.passes().figures["positions_ambiguous"] == 1
 
 
-def reading(story: Story, folder: Path, given_here: range, given_there: range) -> None:
-    """A group that consumed these offsets before and after the change, and says so."""
+def reading(story: Story, folder: Path, given_here: range, given_there: range, again: Iterable[int] = ()) -> None:
+    """A group that consumed these offsets before and after the change, some of them `again` before, and says so."""
     here, there = story.trip.source, story.trip.target
     lines = [event("started", here, story.at - HOUR, positions=[["orders", 0, given_here.start]])]
-    lines += [event("consumed", here, story.at - HOUR, offset=offset) for offset in given_here]
+    lines += [event("consumed", here, story.at - HOUR, offset=offset) for offset in (*given_here, *again)]
     lines += [event("started", there, story.at, positions=[["orders", 0, story.position("readers", there)]])]
     lines += [event("consumed", there, story.at, offset=offset) for offset in given_there]
     folder.mkdir()
@@ -184,6 +185,22 @@ def test_what_a_consumer_is_given_twice_is_counted(make: Make, tmp_path: Path) -
     story.fail_back()
     reading(story, tmp_path / "clients", range(5, 8), range(7, 9))
     assert "read again" in story.checks()
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "given_there", "found"),
+    [(False, range(8, 9), {"read again"}), (True, range(8, 9), set()), (True, range(7, 9), {"read again"})],
+)
+def test_what_a_broker_made_a_consumer_read_twice_on_one_cluster_is_no_re_read(
+    make: Make, tmp_path: Path, interrupted: bool, given_there: range, found: set[str]
+) -> None:
+    """Its commit failed with the broker; what it gets again on the other cluster still counts."""
+    story = moved(make)
+    story.place("readers", 8)
+    story.fail_back()
+    story.trip.interrupted = interrupted
+    reading(story, tmp_path / "clients", range(5, 8), given_there, again=(6, 7))
+    assert story.checks() & {"read again", "never delivered"} == found
 
 
 def test_a_consumer_that_never_started_is_named(make: Make, tmp_path: Path) -> None:

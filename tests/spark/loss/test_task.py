@@ -64,6 +64,26 @@ ROWS = [
 ]
 
 
+def test_a_partition_that_no_broker_leads_is_told_by_samples_alone(clusters: tuple, tmp_path: Path) -> None:
+    """The others are listed; this one has no bound, no file, and counts by its offsets."""
+    unled = ("orders", 0, SEEN, 190, 60, 5_000)
+    found = assessed(clusters, tmp_path, ROWS[0], unled, *ROWS[2:])
+    lost, whole = found[0], found[1]
+    assert (lost["from_offset"], lost["exact"], lost["records"], lost["file"]) == (61, False, None, None)
+    assert lost["possible_to"] is None and lost["read_source"] == 0
+    assert whole["records"] == 0 and whole["exact"]
+    assert not list((tmp_path / "stranded").iterdir())
+
+
+def test_a_partition_that_was_read_has_bounds(clusters: tuple, tmp_path: Path) -> None:
+    """Without them it would be told by samples although its records are there."""
+    source, target = clusters
+    bounds = {("orders", 1): LogBounds(**bounds_row("orders", 1, 50, 50) | {"cut_off": None})}
+    task = AssessmentTask(bounds, Limits(), KafkaAccess(source.config, target.config), str(tmp_path))
+    with pytest.raises(ContractBroken, match="orders-1 has a last stable offset, but no log start or no cut-off"):
+        task(tagged(*ROWS[2:]))
+
+
 def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tuple, tmp_path: Path) -> None:
     """What follows the last record that is on the target, whole; a partition that lost nothing has no file."""
     found = assessed(clusters, tmp_path, *ROWS, source_final=True)
@@ -243,6 +263,18 @@ def test_the_inventory_names_groups_that_had_gone_further(tmp_path: Path) -> Non
         == figures["digest"]
         != loss_digest(pa.Table.from_pylist([row | {"certain_to": 31}], schema=arrow_schema("loss")))
     )
+
+
+def test_of_partitions_that_were_read_records_are_counted_of_others_offsets() -> None:
+    """A partition without leader hides neither the records of the others, nor its own certain loss."""
+    read = LOSS | dict(zip(LISTED, (10, 30, 7, 70, 1, 2, 3, 4)))
+    unread = LOSS | {"partition": 1, "from_offset": 5, "certain_to": 25}
+    tables = [arrow_schema(name).empty_table() for name in ("ahead", "rereads")]
+    loss = pa.Table.from_pylist([read, unread], schema=SCHEMA)
+    figures = summarise_inventory(Inventory(loss, *tables, {"source": 7, "target": 0}, 0), 2, "input")
+    assert [figures[name] for name in ("losing", "unread", "certain", "records", "bytes", "aborted")] == [
+        2, 1, 27, 7, 70, 3,
+    ]  # fmt: skip
 
 
 def test_nothing_lost_is_nothing_unknown(tmp_path: Path) -> None:

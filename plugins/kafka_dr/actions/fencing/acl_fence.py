@@ -21,7 +21,7 @@ from kafka_dr.actions.fencing.rules import (
 from kafka_dr.domain.fencing.fence import FenceScope, fence_changes, grants_to_everyone, still_allowed
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, Authorizer
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import FenceNotProven, NotReady
+from kafka_dr.errors import FenceNotProven, KafkaUnavailable, NotReady
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused, WriteResult
 from kafka_dr.procedure.authority import acting_under, record_fact
@@ -184,7 +184,8 @@ def refuse_probe_without_rights(procedure: Run) -> list[int] | None:
         everyone may write, or if this procedure has begun to fence the source.
 
     Raises:
-        NotReady: a broker refuses the probe's write, or the write fails.
+        NotReady: a broker refuses the probe's write for lack of rights.
+        KafkaUnavailable: a broker neither accepted the probe's write nor refused it for lack of rights.
     """
     if added_entries(procedure) or asked_fence_hook(procedure):
         return None
@@ -197,14 +198,22 @@ def refuse_probe_without_rights(procedure: Run) -> list[int] | None:
         ]
         if not failing:
             return None if answers is None else sorted(answers)
-        # A topic that was just made, or a broker that just started, accepts writes after a moment.
-        if any(refused_by_rights(answer) for _, answer in failing) or time.monotonic() >= ends_at:
+        seen = f"on {source}: {first_few([f'broker {broker}: {answer}' for broker, answer in failing])}"
+        if any(refused_by_rights(answer) for _, answer in failing):
             raise NotReady(
                 "The probe cannot write on the source, although the source is not fenced",
-                f"on {source}: {first_few([f'broker {broker}: {answer}' for broker, answer in failing])}",
+                seen,
                 "Clients are not fenced. If this probe's write is refused behind the fence, that proves no fence. Give"
-                f" the probe's principal WRITE and DESCRIBE on the topic {topic} of {source}, or correct the"
-                " error that a broker gives; then start a new run.",
+                f" the probe's principal WRITE and DESCRIBE on the topic {topic} of {source}; then start a new run.",
+            )
+        # A topic that was just made, or a broker that just started, accepts writes after a moment.
+        if time.monotonic() >= ends_at:
+            raise KafkaUnavailable(
+                "Brokers of the source do not accept the probe's write, although the source is not fenced",
+                seen,
+                "Clients are not fenced. Start the brokers that the answers name, or correct their errors. The step"
+                " tries again by itself; if all tries fail, start a new run.",
+                may_pass=True,
             )
         time.sleep(READ_AGAIN_SECONDS)
 

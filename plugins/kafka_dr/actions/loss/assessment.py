@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,13 @@ from kafka_dr.actions.offsets.log_bounds import bounds_of
 from kafka_dr.actions.offsets.translation_input import open_to_clients
 from kafka_dr.actions.old_source.lost_source_fence import is_source_lost
 from kafka_dr.actions.scope.flow_scope import copies_of_target, mirrored_of
+from kafka_dr.actions.scope.partition_leaders import require_leaders
 from kafka_dr.actions.scope.position_frames import with_partition_column
 from kafka_dr.actions.spark_jobs import contract_frame, write_frame
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_plan import SourceLastSeen
-from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.plain_text import count_of, first_few
 from kafka_dr.errors import NotReady, SystemUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import TopicInfo
@@ -47,13 +48,18 @@ _ENDS_SECONDS, _NAMED = 10.0, 10
 _READ_SECONDS, _READ_A_SECOND = 30, 20_000
 
 
+@dataclass(frozen=True)
 class SourceNow:
-    """The source's current log starts, log ends and last stable offsets, by partition; empty if it was not read."""
+    """The source's current log starts, log ends and last stable offsets, by partition; empty if it was not read.
 
-    def __init__(
-        self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int], stable: dict[TopicPartition, int]
-    ) -> None:
-        self.starts, self.ends, self.stable = starts, ends, stable
+    Attributes:
+        leaderless: partitions without leader, which cannot be read: they are in none of the mappings.
+    """
+
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    stable: Mapping[TopicPartition, int] = field(default_factory=dict)
+    leaderless: frozenset[TopicPartition] = frozenset()
 
     @property
     def readable(self) -> bool:
@@ -61,13 +67,25 @@ class SourceNow:
         return bool(self.ends)
 
     @classmethod
-    def of(cls, source: KafkaCluster, partitions: list[TopicPartition]) -> SourceNow:
-        """Read log starts, log ends and last stable offsets of these partitions from a source that answers."""
+    def of(cls, source: KafkaCluster, partitions: list[TopicPartition], topics: Mapping[str, TopicInfo]) -> SourceNow:
+        """Read log starts, log ends and last stable offsets of these partitions from a source that answers.
+
+        Args:
+            topics: the source's topics, with the leaders of their partitions.
+        """
+        leaderless = frozenset(partitions).intersection(tp for info in topics.values() for tp in info.leaderless)
+        partitions = [tp for tp in partitions if tp not in leaderless]
         with run_concurrently() as start:
             starts = start(source.starts, partitions, timeout=_ENDS_SECONDS)
             stable = start(source.ends, partitions, "read_committed", timeout=_ENDS_SECONDS)
             ends = source.ends(partitions, timeout=_ENDS_SECONDS)
-        return cls(starts.result(), ends, stable.result())
+        return cls(starts.result(), ends, stable.result(), leaderless)
+
+    def ends_or(self, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return all log ends, with `known` ends of partitions without leader; `known` if the source was not read."""
+        if not self.readable:
+            return dict(known)
+        return {tp: known[tp] for tp in self.leaderless if tp in known} | self.ends
 
 
 def read_present_facts(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFacts]:
@@ -77,16 +95,19 @@ def read_present_facts(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFact
 
     Raises:
         NotReady: neither the last known state nor the source names a topic of the flow.
+        KafkaUnavailable: partitions of the target have no leader.
     """
-    last_known, source = read_last_known_state(procedure), SourceNow({}, {}, {})
+    last_known, source = read_last_known_state(procedure), SourceNow()
     lost = is_source_lost(procedure)
     proven = recheck_proven_facts(procedure, read_proven_facts(procedure), last_ends(last_known), lost)
     last_known = with_proven_facts(procedure, last_known, proven)
     if not lost:
         try:
-            on_source = as_on_source(procedure, last_known, procedure.systems.source.topics(timeout=_ENDS_SECONDS))
-            source = SourceNow.of(procedure.systems.source, partitions_of(on_source))
-            last_known = on_source if source.readable else last_known
+            topics = procedure.systems.source.topics(timeout=_ENDS_SECONDS)
+            on_source = as_on_source(procedure, last_known, topics)
+            source = SourceNow.of(procedure.systems.source, partitions_of(on_source), topics)
+            if source.readable:
+                last_known = note_leaderless_partitions(procedure, on_source, source.leaderless)
         except SystemUnavailable as error:
             last_known = replace(
                 last_known,
@@ -96,6 +117,7 @@ def read_present_facts(procedure: Run) -> tuple[LastKnown, SourceNow, ProvenFact
                 ),
             )
     refuse_without_topics(procedure, last_known)
+    require_leaders(procedure.systems.target, {name for name, _, _ in last_known.topics.values()})
     return note_missing_target_partitions(procedure, without_other_logs(procedure, last_known)), source, proven
 
 
@@ -118,6 +140,24 @@ def as_on_source(procedure: Run, last_known: LastKnown, source_topics: Mapping[s
         ].reset_index(drop=True),
         gone=tuple(sorted({*last_known.gone, *last_known.topics} - set(source_topics))),
     )
+
+
+def note_leaderless_partitions(
+    procedure: Run, last_known: LastKnown, leaderless: frozenset[TopicPartition]
+) -> LastKnown:
+    """Return the last known state, with a note in `missing` on source partitions without leader and their groups."""
+    positions = last_known.positions
+    on_them = [
+        TopicPartition(t, int(p)) in leaderless for t, p in zip(positions["topic"], positions["partition"], strict=True)
+    ]
+    groups = sorted(set(positions["group"][on_them]))
+    note = (
+        f"{count_of(len(leaderless), 'partition')} of {procedure.request.source} cannot be read, because no broker"
+        f" leads them: {first_few(sorted(leaderless))}. Their loss is unknown beyond the recorder's last sample of"
+        " them, and their records are not exported. Positions on them come from the recorder's samples alone, possibly"
+        f" behind, never ahead: {f'groups {first_few(groups)}' if groups else 'no group has one'}"
+    )
+    return replace(last_known, missing=(*last_known.missing, note)) if leaderless else last_known
 
 
 def note_missing_target_partitions(procedure: Run, last_known: LastKnown) -> LastKnown:

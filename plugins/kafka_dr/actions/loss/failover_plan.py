@@ -24,6 +24,7 @@ _INVENTORY = (
     "partitions",
     "losing",
     "unknown",
+    "unread",
     "certain",
     "possible",
     "records",

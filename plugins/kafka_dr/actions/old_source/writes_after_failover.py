@@ -142,9 +142,9 @@ def _stable_ends(procedure: Run, topics: list[str]) -> dict[TopicPartition, int]
 
 
 def log_ends(procedure: Run, topics: Iterable[str], seconds: float = 30.0) -> dict[TopicPartition, int]:
-    """Return source partition of these topics -> current log end; topics that the source lacks are left out."""
+    """Return source partition of these topics -> current log end.
+
+    Topics that the source lacks are left out, and partitions without leader, to which nobody can write.
+    """
     infos = procedure.systems.source.topics(topics, timeout=seconds)
-    return procedure.systems.source.ends(
-        [TopicPartition(name, partition) for name, info in infos.items() for partition in info.partitions],
-        timeout=seconds,
-    )
+    return procedure.systems.source.ends([tp for info in infos.values() for tp in info.led], timeout=seconds)

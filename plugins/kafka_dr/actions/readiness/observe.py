@@ -62,9 +62,9 @@ def observe_pair(
         target, reverse = target_view.result(), reverse_view.result() if reverse_view else None
     # A topic may have been deleted since the scope was read.
     scope = {topic: name for topic, name in scope.items() if topic in source.topics}
-    partitions = [
-        TopicPartition(topic, partition) for topic in scope for partition in range(source.topics[topic].partitions)
-    ]
+    partitions = _led(
+        source, [TopicPartition(topic, p) for topic in scope for p in range(source.topics[topic].partitions)]
+    )
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
     selected = (source.groups, [*scope, *copies], checkpoint)
     with run_concurrently() as start:
@@ -149,8 +149,21 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
     }
     brokers = tuple(sorted(broker.id for broker in cluster.brokers()))
     return ClusterView(
-        cluster.alias, cluster.cluster_id(), brokers, views, rules, group_views(cluster), cluster.users()
+        cluster.alias,
+        cluster.cluster_id(),
+        brokers,
+        views,
+        rules,
+        group_views(cluster),
+        cluster.users(),
+        tuple(tp for _, info in sorted(topics.items()) for tp in info.leaderless),
     )
+
+
+def _led(cluster: ClusterView, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return those of the cluster's partitions that have a leader, and can be read."""
+    leaderless = {*cluster.leaderless}
+    return [tp for tp in partitions if tp not in leaderless]
 
 
 def flow_view(procedure: Run, flow: Flow) -> FlowView:
@@ -193,10 +206,15 @@ def connector_view(worker: FlowConnectors, name: str) -> ConnectorView:
 
 
 def sample_ends(procedure: Run, partitions: list[TopicPartition], target: ClusterView) -> Sample:
-    """Read the log ends of these source partitions, and of their target partitions as far as the target has them."""
+    """Read the log ends of these source partitions, and of their target partitions as far as the target has them.
+
+    Target partitions without leader are left out.
+    """
     remote = remote_partitions(procedure, partitions)
     existing = [
-        tp for tp in remote.values() if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions
+        tp
+        for tp in _led(target, remote.values())
+        if tp.topic in target.topics and tp.partition < target.topics[tp.topic].partitions
     ]
     with run_concurrently() as start:
         source_ends = start(procedure.systems.source.ends, partitions)
@@ -232,12 +250,15 @@ def caught_up_positions(positions: pd.DataFrame, first: Sample, last: Sample) ->
     return {f"{group} {count}": int(total) for group, total, count in sums.itertuples()}
 
 
-#: How long Connect may take for a rebalance, and how often its state is read during that time; in seconds.
+#: How long Connect may take for a rebalance, and a cluster to elect leaders, and how often both are read during that
+#: time; in seconds.
 _SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 20.0, 0.5
 
 
 def observed_at_rest(procedure: Run, known_topic_ids: dict[str, str]) -> Observation:
-    """Return an observation of both clusters and both flows; while Connect rebalances, observe again for up to 20 s.
+    """Return an observation of both clusters and both flows.
+
+    While Connect rebalances, or partitions have no leader, observe again for up to 20 s.
 
     Args:
         known_topic_ids: source topic -> its id at the last readiness check.

@@ -208,19 +208,24 @@ def loss_figures(plan: Mapping[str, Any]) -> tuple[str, ...]:
 def what_was_listed(source: str, inventory: Mapping[str, Any]) -> str:
     """Return sentences on the lost records as read on the source; empty without loss.
 
-    If the source was not read, the sentences say so.
+    If the source, or a partition of it, was not read, the sentences say so.
     """
     records = inventory.get("records")
     if not inventory.get("losing"):
         return ""
     if records is None:
         return f"{source} was not read: bytes, timestamps and transactions of the lost records are unknown."
-    if not records:
+    if not (records or inventory.get("unread")):
         return f"{source} was read: it held no record that may be lost."
     read = (
         f"{source} was read: it held {records} records that may be lost, {inventory['bytes']} bytes of keys and values,"
         f" with timestamps from {_moment(inventory['first_at'])} to {_moment(inventory['last_at'])}."
     )
+    unread = inventory.get("unread")
+    if unread:
+        read += (
+            f" {count_of(unread, 'partition')} that may lose records could not be read: their records are not counted."
+        )
     return (
         f"{read} Of these records {inventory['aborted']} belong to aborted transactions, and {inventory['undecided']}"
         " are undecided, because a transaction that began before them is still open."

@@ -37,7 +37,11 @@ class GroupView:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """One cluster: all topics by name, ACL rules, groups by name, and SCRAM users (None if users cannot be listed)."""
+    """One cluster: all topics by name, ACL rules, groups by name, and SCRAM users (None if users cannot be listed).
+
+    Attributes:
+        leaderless: partitions without leader, of all topics: their logs cannot be read, and their samples are missing.
+    """
 
     alias: str
     cluster_id: str
@@ -46,6 +50,7 @@ class ClusterView:
     rules: AclRules
     groups: Mapping[str, GroupView]
     users: frozenset[str] | None = None
+    leaderless: tuple[TopicPartition, ...] = ()
 
 
 #: States of a connector or task that end when Connect has finished a rebalance or a start.
@@ -135,7 +140,10 @@ class FlowView:
 
 @dataclass(frozen=True)
 class Sample:
-    """Log ends on source and target, both by source partition; `at`: seconds on this process's monotonic clock."""
+    """Log ends on source and target, both by source partition; `at`: seconds on this process's monotonic clock.
+
+    Partitions without leader are left out.
+    """
 
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, int]
@@ -151,7 +159,7 @@ class Observation:
         copies: source topic that MirrorMaker 2 mirrored from the target under a prefixed name, such as `dr.orders` ->
             the topic on the target from which it was mirrored, such as `orders`.
         groups: groups that move: with positions on the scope's topics on the source.
-        source_starts: log starts of the scope's partitions on the source.
+        source_starts: log starts of the scope's partitions on the source, except those without leader.
         first, last: two samples of log ends, the second some seconds after the first.
         known_topic_ids: source topic -> topic id that the last procedure of this pair of clusters recorded.
         exempt: principals that are never fenced, by cluster alias.

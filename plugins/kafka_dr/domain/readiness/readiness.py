@@ -22,7 +22,7 @@ from kafka_dr.domain.readiness.connect_checks import stated_settings_agree, vers
 from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target
 from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
 from kafka_dr.domain.readiness.owners import owner_blockers
-from kafka_dr.domain.readiness.topic_checks import durability_kept, target_keeps_as_much
+from kafka_dr.domain.readiness.topic_checks import durability_kept, partitions_led, target_keeps_as_much
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 CONVERTERS = ("key.converter", "value.converter", "header.converter")
@@ -73,8 +73,8 @@ def connectors_run(o: Observation) -> Iterator[Blocker]:
 
 
 def is_settling(o: Observation) -> bool:
-    """Whether Connect is assigning or starting a connector of the flow, so that observed states will change soon."""
-    return any(connector.settling for connector in o.flow.connectors)
+    """Whether observed states will change soon: Connect assigns the flow's connectors, or partitions lack a leader."""
+    return any(connector.settling for connector in o.flow.connectors) or any(partitions_led(o))
 
 
 def _state_of(connector: ConnectorView) -> str:
@@ -346,6 +346,7 @@ CHECKS: tuple[Check, ...] = (
     records_unchanged,
     fence_stays_local,
     no_loop,
+    partitions_led,
     replication_moves,
     topics_match,
     topics_not_recreated,

@@ -8,6 +8,7 @@ from kafka_dr.domain.mirror_maker.patterns import list_items
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.observation import Observation
+from kafka_dr.vocabulary import STATE_TOPICS
 
 _POLICY = "cleanup.policy"
 #: Kafka's own defaults, for settings that a broker does not report.
@@ -20,6 +21,26 @@ _DEFAULTS = {
 }
 #: The cleanup policy under which a setting matters; the others always matter.
 _MATTERS_UNDER = {"retention.ms": "delete", "retention.bytes": "delete", "delete.retention.ms": "compact"}
+
+
+def partitions_led(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker for each cluster on which partitions that the procedure needs have no leader.
+
+    These are partitions of the topics that move, under every name, of MirrorMaker 2's own topics, and of Kafka's topics
+    with the states of groups and transactions.
+    """
+    moved = {*o.scope, *o.scope.values(), *o.copies, *o.copies.values(), *STATE_TOPICS}
+    for cluster in (o.source, o.target):
+        needed = [tp for tp in cluster.leaderless if tp.topic in moved or o.flow.mirrors.naming.is_internal(tp.topic)]
+        if needed:
+            yield Blocker(
+                "partitions_led",
+                f"Partitions of {cluster.alias} have no leader",
+                first_few(needed, MOST_LISTED),
+                f"Start the brokers of {cluster.alias} that hold replicas of these partitions. The procedure cannot"
+                " read these partitions, and clients cannot use them. If the brokers of the source do not come back,"
+                " unplanned_failover moves the clients without the records that only they hold.",
+            )
 
 
 def durability_kept(o: Observation) -> Iterator[Blocker]:

@@ -47,6 +47,16 @@ class TopicInfo:
     in_sync: dict[int, tuple[int, ...]] = field(default_factory=dict)
     internal: bool = False
 
+    @property
+    def leaderless(self) -> list[TopicPartition]:
+        """Partitions without leader, which can neither be read nor written; sorted."""
+        return [TopicPartition(self.name, p) for p, leader in sorted(self.partitions.items()) if leader is None]
+
+    @property
+    def led(self) -> list[TopicPartition]:
+        """Partitions with a leader, sorted."""
+        return [TopicPartition(self.name, p) for p, leader in sorted(self.partitions.items()) if leader is not None]
+
 
 class Metadata(NamedTuple):
     """The cluster's metadata, as one of its brokers answered.

@@ -6,6 +6,7 @@ Import from here. A fact is written as its `payload`; readers call `facts_of`, `
 from kafka_dr.procedure.entries.drills import *
 from kafka_dr.procedure.entries.fact import *
 from kafka_dr.procedure.entries.fencing import *
+from kafka_dr.procedure.entries.guarding import *
 from kafka_dr.procedure.entries.planning import *
 from kafka_dr.procedure.entries.positions import *
 from kafka_dr.procedure.entries.records import *

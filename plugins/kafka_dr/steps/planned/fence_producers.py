@@ -9,6 +9,7 @@ from kafka_dr.actions.fencing.acl_fence import WriteFence, dead_brokers, fence_w
 from kafka_dr.actions.fencing.hook_fence import fence_by_hook
 from kafka_dr.actions.fencing.open_transactions import aborted_transactions, named_transactions
 from kafka_dr.actions.fencing.stable_log_ends import wait_for_stable_ends
+from kafka_dr.actions.scope.partition_leaders import require_leaders
 from kafka_dr.actions.scope.plan_scope import partitions_of, topics_to_move
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.procedure.entries import PlannedTopic, ProducersFenced
@@ -32,6 +33,8 @@ class FenceProducers(ProcedureStep):
         accepting = refuse_probe_without_rights(procedure)
         # Before clients are stopped, because a change of the plan's topics ends the run.
         topics = topics_to_move(procedure)
+        require_leaders(procedure.systems.source, [moved.topic for moved in topics])
+        require_leaders(procedure.systems.target, [moved.remote for moved in topics])
         hook_answer = ask_to_stop(procedure)
         fence_hook = fence_by_hook(procedure, self.task_id)
         fence = self._fence(procedure, topics, fence_hook is not None)

@@ -56,7 +56,7 @@ class AssessDataLoss(ProcedureStep):
         rows = procedure.artifacts.load(translated) if translated else None
         assessed = replace(assessed, unproven=(*assessed.unproven, *notes))
         plan = with_rereads(assessed, summary["rereads"], rereads, rows).as_dict()
-        cut_off, ends = proven.cut_off, source.ends or last_ends(last_known) | proven.cut_off
+        cut_off, ends = proven.cut_off, source.ends_or(last_ends(last_known) | proven.cut_off)
         save = procedure.artifacts.save
         return DataLossAssessed(
             plan_file=procedure.artifacts.save_json("plan", plan),

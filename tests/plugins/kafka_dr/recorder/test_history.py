@@ -230,6 +230,28 @@ def test_ends_of_which_one_was_unknown_last_were_not_seen_again() -> None:
     assert found.floors[["source_end", "sampled_at"]].values.tolist() == [[10, at(0)]]
 
 
+def test_a_partition_without_leader_was_last_seen_when_its_end_was_written() -> None:
+    """The source answered later, but nobody could read this partition: its end may have grown in between."""
+    found = known(
+        Sample(0).ends(10, 8).ends(5, 5, partition=1), Sample(10).ends(None, 8, partition=1), Sample(20)
+    ).partitions.set_index("partition")
+    assert found[["source_end", "sampled_at"]].to_dict("index") == {
+        0: {"source_end": 10, "sampled_at": at(20)},
+        1: {"source_end": 5, "sampled_at": at(0)},
+    }
+
+
+def test_hours_are_read_back_to_an_end_of_every_partition(tmp_path: Path) -> None:
+    """A partition may have been without leader for hours."""
+    archive = Archive(f"file://{tmp_path}", "flow")
+    keep(archive, 0, Sample(0, groups_read="whole").ends(10, 8).ends(5, 5, partition=1))
+    for hour in range(1, 5):
+        sample = Sample(hour * 3600, groups_read="whole").ends(10 + hour, 8)
+        keep(archive, hour, sample.ends(None, 5, partition=1))
+    found = last_known(archive).partitions.set_index("partition")
+    assert found["source_end"].to_dict() == {0: 14, 1: 5} and found.loc[1, "sampled_at"] == at(0)
+
+
 def test_stretches_are_where_every_offset_held_a_record() -> None:
     """By the number of records between a pair and the source's end."""
     sample = Sample(0)

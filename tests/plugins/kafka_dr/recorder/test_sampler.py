@@ -16,7 +16,7 @@ import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import OffsetSync, encode_offset_sync
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
-from kafka_dr.domain.recorder_rows import Kind, RecorderRows, RowPlace
+from kafka_dr.domain.recorder_rows import Kind, RecorderRows, RowPlace, commits_partition
 from kafka_dr.errors import ArchiveUnavailable, KafkaUnavailable
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.recorder.clients import FlowBack
@@ -99,6 +99,52 @@ def test_a_source_that_is_away_is_named_and_the_target_is_still_recorded(site: A
     assert partition["target_end"] == 3 and "source_end" not in partition
     assert any(problem.startswith("the source: ") for problem in told(sample)["problems"])
     assert rows(sample, "pair") == []
+
+
+ORDERS_1 = TopicPartition("orders", 1)
+
+
+def test_a_partition_without_leader_is_named_and_the_others_are_recorded(site: Any) -> None:
+    """Its ends become unknown, its topic is not deleted; the other partitions and all groups go on."""
+    site.east.write(ORDERS_1, b"a")
+    site.west.write(ORDERS_1, b"a")
+    site.looker.look(whole=True)
+    site.east.leaderless = {ORDERS_1}
+    site.east.write(ORDERS, b"3")
+    samples = [site.looker.look(whole=False) for _ in range(2)]
+    recorded = {row["partition"]: row.get("source_end") for row in rows(samples[0], "partition")}
+    assert recorded == {0: 4, 1: None}
+    assert "the source: 1 partition without leader: orders-1" in told(samples[0])["problems"]
+    assert told(samples[0])["source_answered"] and told(samples[0])["groups_read"] == "changed"
+    assert [rows(sample, "topic") for sample in samples] == [[], []]
+    site.east.leaderless = set()
+    assert [row["source_end"] for row in rows(site.looker.look(whole=False), "partition")] == [1]
+
+
+def test_a_target_partition_without_leader_has_no_end(site: Any) -> None:
+    """The source's end of the same partition is recorded."""
+    site.looker.look(whole=True)
+    site.west.leaderless = {ORDERS}
+    (partition,) = rows(site.looker.look(whole=False), "partition")
+    assert partition["source_end"] == 3 and "target_end" not in partition
+
+
+def test_groups_of_a_commits_partition_without_leader_stay_recorded(site: Any) -> None:
+    """The brokers do not list them: they are not deleted, and no listing is called whole."""
+    commits = [TopicPartition(COMMITS_TOPIC, number) for number in range(2)]
+    for tp in commits:
+        site.east.logs.setdefault(tp, [])
+    names = {commits_partition(name, 2): name for name in ("a", "b", "c", "d")}
+    site.east.positions = {name: {ORDERS: 1} for name in names.values()}
+    assert told(site.looker.look(whole=True))["groups_read"] == "whole"
+    site.east.leaderless = {commits[1]}
+    del site.east.positions[names[1]]
+    sample = site.looker.look(whole=True)
+    assert told(sample)["groups_read"] == "changed" and rows(sample, "group") == []
+    site.east.leaderless = set()
+    sample = site.looker.look(whole=False)
+    assert told(sample)["groups_read"] == "whole"
+    assert {"group": names[1], "state": "Gone"} in rows(sample, "group")
 
 
 def test_a_source_that_is_away_is_waited_for_once(site: Any) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-from kafka_dr.actions.fencing.acl_fence import added_entries, dead_brokers
+from kafka_dr.actions.fencing.acl_fence import added_entries, dead_brokers, refuse_probe_without_rights
 from kafka_dr.actions.scope.plan_scope import cut_off_of, topics_of
 from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.acls import ClusterAcls
-from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused, WriteUnknown
 from kafka_dr.steps.planned.fence_producers import FenceProducers
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
-from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
+from kafka_dr.vocabulary import COMMITS_TOPIC, PROBE_TOPIC, Entry, Step
 
 from tests.support.clusters import Acls
 
@@ -151,6 +151,28 @@ def test_a_probe_that_could_never_write_proves_nothing(ready: Any) -> None:
     with pytest.raises(AirflowFailException, match="The probe cannot write on the source, although"):
         fence(ready)
     assert ready.clusters["primary"].acls == {GRANT, MM2}
+
+
+def test_a_broker_that_gives_the_probe_no_clear_answer_is_waited_for(ready: Any) -> None:
+    """A broker that restarts says nothing of the probe's rights: the step tries again, and no client is stopped."""
+    ready.params = {**ready.params, "fence_seconds": 0.3}
+    procedure = ready.procedure()
+    ready.probe_answers[0] = WriteUnknown("broker 1 did not acknowledge within 10 s")
+    with pytest.raises(KafkaUnavailable, match="do not accept the probe's write.*broker 1") as raised:
+        refuse_probe_without_rights(procedure)
+    assert raised.value.may_pass and ready.clusters["primary"].acls == {GRANT, MM2}
+
+
+@pytest.mark.parametrize(("alias", "topic"), [("primary", "orders"), ("standby", "orders"), ("standby", COMMITS_TOPIC)])
+def test_a_partition_without_leader_is_waited_for_before_a_client_is_stopped(
+    ready: Any, alias: str, topic: str
+) -> None:
+    """It was led at the forecast; clients could not work with it after the move."""
+    ready.clusters[alias].partitions[topic] = {0: None}
+    ready.clusters["standby"].partitions.setdefault("orders", {0: 1})
+    with pytest.raises(KafkaUnavailable, match=f"Partitions of {alias} have no leader.*{topic}-0") as raised:
+        FenceProducers(task_id=STEP.value).act(ready.procedure(), ready.context())
+    assert raised.value.may_pass and ready.clusters["primary"].acls == {GRANT, MM2}
 
 
 def test_a_topic_that_changed_since_the_forecast_is_refused(ready: Any) -> None:

@@ -89,6 +89,10 @@ def test_bytes_times_and_transactions_are_told_where_the_source_was_read() -> No
     assert "primary was read: it held no record that may be lost." in shown(
         inventory=FIGURES | dict.fromkeys(LISTED, 0)
     )
+    unread = shown(inventory=FIGURES | LISTED | {"unread": 2})
+    assert "2 partitions that may lose records could not be read: their records are not counted. Of these" in unread
+    none = dict.fromkeys(LISTED, 0)
+    assert "held no record" not in shown(inventory=FIGURES | none | {"unread": 2})
     found = len(
         {plan(inventory=FIGURES | LISTED | {name: 9}).digest for name in LISTED}
         | {plan(inventory=FIGURES | LISTED).digest}

@@ -23,6 +23,7 @@ from kafka_dr.domain.loss.loss_page import loss_markdown
 from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.mirror_maker.mirror_records import Malformed
 from kafka_dr.domain.recorder_rows import Kind
+from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.steps.unplanned.assess_data_loss import AssessDataLoss
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr_spark.contract import input as sources
@@ -309,6 +310,38 @@ def test_a_source_that_can_be_read_is(make_lost: Any, recorder: Recorder) -> Non
     bounds = sources.load_bounds(bench.jobs.given[0], True)
     assert (bounds["orders", 0].source_start, bounds["orders", 0].cut_off) == (10, 120)
     assert "__switchback_probe" not in json.dumps(plan["topics"])
+
+
+def test_a_partition_of_the_source_without_leader_is_told_by_its_samples(make_lost: Any, recorder: Recorder) -> None:
+    """The rest is read to its present end; the note names the partition, and the groups that stand on it."""
+    recorded(recorder)
+    bench = make_lost(**READABLE)
+    source = bench.clusters["primary"]
+    source.partitions |= {"orders": {0: None, 1: 1}}
+    source.log_ends |= {T0: 999, TopicPartition("orders", 1): 6}
+    source.records[TopicPartition("orders", 1)] = {offset: f"{offset}" for offset in range(6)}
+    mirrored(bench, 80)
+    figures = assess(bench)
+    plan = figures["plan"]
+    bounds = sources.load_bounds(bench.jobs.given[0], False)
+    assert (bounds["orders", 0].cut_off, bounds["orders", 1].cut_off) == (None, 6)
+    found = {one["partition"]: (one["from_offset"], one["certain_to"]) for one in plan["loss"]}
+    assert found == {0: (80, 100), 1: (0, None)}
+    (note,) = [note for note in plan["unproven"] if "no broker leads them" in note]
+    assert "1 partition of primary cannot be read" in note and "orders-0" in note and "groups audit, billing" in note
+    ends = bench.procedure().artifacts.load(figures["source_ends"])
+    assert ends["offset"].tolist() == [100, 6]
+
+
+def test_a_partition_of_the_target_without_leader_is_waited_for(make_lost: Any, recorder: Recorder) -> None:
+    """Clients could not use it after the move; nothing is moved before that is said."""
+    recorded(recorder)
+    bench = make_lost(**READABLE)
+    mirrored(bench, 80)
+    bench.clusters["standby"].partitions["orders"] = {0: None}
+    with pytest.raises(KafkaUnavailable, match="Partitions of standby have no leader") as raised:
+        read_present_facts(bench.procedure())
+    assert raised.value.may_pass
 
 
 def test_a_topic_deleted_before_the_source_was_lost_is_no_part_of_what_moves(
