@@ -108,7 +108,7 @@ def planned(plan: dict[str, Any]) -> dict[str, tuple[int | None, list[str]]]:
 def test_a_static_member_that_stays_too_long_ends_the_run_before_the_fence(clients: AllKinds) -> None:
     """The session timeout that the consumer states is read from the source, and compared with the wait."""
     procedure = clients.stage.procedure("too-long")
-    with pytest.raises(NotReady, match=r"static_members_leave: .*beyond 2 min 00 s: stays \(4 min 00 s\)\)"):
+    with pytest.raises(NotReady, match=r"members_leave: .*beyond 2 min 00 s: stays \(4 min 00 s\)\)"):
         clients.stage.run(procedure, *BEFORE_THE_FENCE[:2])
     procedure.journal.release_lease(procedure.pair, procedure.id, procedure.lease.epoch, "refused")
 
@@ -134,9 +134,13 @@ def test_the_plan_names_each_kind(clients: AllKinds) -> None:
     assert found[kinds.SHARE.name] == (1, ["queue"])
     assert found[kinds.SINKS.name] == (1, ["connect-files"])
     assert found[kinds.WORKERS.name][0] >= 1
-    assert found[kinds.STATIC_MEMBERS.name] == (
-        2,
-        ["fixed (session timeout of fixed-1: 20 s)", "fixed newer (session timeout of fixed-2: 45 s)"],
+    assert found[kinds.STAYING.name] == (
+        3,
+        [
+            f"{APPLICATION} (session timeout of its members: 45 s)",
+            "fixed (session timeout of fixed-1: 20 s)",
+            "fixed newer (session timeout of fixed-2: 45 s)",
+        ],
     )
     assert "pay-1 (open now)" in found[kinds.TRANSACTIONAL.name][1]
     assert found[kinds.WITHOUT_GROUP.name] == found[kinds.WITHOUT_ENTRY.name] == (None, [])

@@ -1,16 +1,16 @@
-"""Read which clients the source has, of every kind: groups of all protocols, static members, transactional ids."""
+"""Read which clients the source has, of every kind: groups of all protocols, members, transactional ids."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-from kafka_dr.domain.clients.inventory import SeenClients
+from kafka_dr.domain.clients.inventory import STREAMS_ASSIGNOR, SeenClients
 from kafka_dr.domain.kafka_model.groups import GroupRecord, group_record
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of
-from kafka_dr.domain.readiness.observation import ClusterView, FlowView
+from kafka_dr.domain.readiness.observation import ClusterView, FlowView, GroupView
 from kafka_dr.domain.recorder_rows import commits_partition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.record import Consumed, OffsetSpan
@@ -40,7 +40,7 @@ def see_clients(
     listed = procedure.systems.source.every_broker.groups(source.brokers)
     # A group may have been deleted since its positions were read.
     waited_for = moved.intersection(source.groups).difference(procedure.request.exclude_groups)
-    static = {name: members for name in sorted(waited_for) if (members := source.groups[name].static)}
+    staying = {name: members for name in sorted(waited_for) if (members := _staying_members(source.groups[name]))}
     deadlines = procedure.request.deadlines
     return SeenClients(
         groups={name: group for name, group in listed.items() if selects(name) or not procedure.in_drill},
@@ -48,11 +48,17 @@ def see_clients(
         left_out=frozenset(name for name in listed if not selects(name)),
         topics={topic: scope.get(topic) for topic in source.topics},
         assignors={name: view.assignor for name, view in source.groups.items() if view.assignor},
-        static=_with_sessions(procedure, source, static),
+        staying=_with_sessions(procedure, source, staying),
         waits=min(deadlines.drain_seconds + deadlines.fence_seconds, deadlines.max_fence_seconds),
         transactions=() if procedure.in_drill else _transactional_ids(procedure, source),
         connectors=tuple(connector.name for connector in flow.connectors),
     )
+
+
+def _staying_members(group: GroupView) -> tuple[str, ...]:
+    """Return the members that stay in a group when they are stopped: static ones, and "" for those of Kafka Streams."""
+    others_stay = group.assignor == STREAMS_ASSIGNOR and len(group.members) > len(group.static)
+    return (*group.static, "") if others_stay else group.static
 
 
 def _transactional_ids(procedure: Run, source: ClusterView) -> tuple[KnownTransaction, ...] | None:
@@ -63,19 +69,19 @@ def _transactional_ids(procedure: Run, source: ClusterView) -> tuple[KnownTransa
 
 
 def _with_sessions(
-    procedure: Run, source: ClusterView, static: Mapping[str, tuple[str, ...]]
+    procedure: Run, source: ClusterView, staying: Mapping[str, tuple[str, ...]]
 ) -> dict[str, dict[str, float | None]]:
-    """Return group -> session timeout by static member, in seconds; None where it cannot be read.
+    """Return group -> session timeout by member that stays, in seconds; None where it cannot be read.
 
     The brokers decide the session timeout of the newer protocol. A classic member states its own when it joins, and no
     request shows that: it stands in the group's record in __consumer_offsets.
     """
-    newer = [name for name in static if source.groups[name].group_type == "consumer"]
+    newer = [name for name in staying if source.groups[name].group_type == "consumer"]
     of_group = _newer_sessions(procedure, source, newer) if newer else {}
-    of_member = _classic_sessions(procedure, static.keys() - set(newer))
+    of_member = _classic_sessions(procedure, staying.keys() - set(newer))
     return {
         name: {member: of_group.get(name, of_member.get(name, {}).get(member)) for member in members}
-        for name, members in static.items()
+        for name, members in staying.items()
     }
 
 
@@ -87,7 +93,7 @@ def _newer_sessions(procedure: Run, source: ClusterView, groups: Iterable[str]) 
 
 
 def _classic_sessions(procedure: Run, groups: Collection[str]) -> dict[str, Mapping[str, float]]:
-    """Return group -> session timeout by static member, as far as the newest records of these groups are found."""
+    """Return group -> its session timeouts in seconds, as far as the newest records of these groups are found."""
     found: dict[str, Mapping[str, float]] = {}
     if not groups:
         return found

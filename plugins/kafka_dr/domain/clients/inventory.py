@@ -14,7 +14,8 @@ from kafka_dr.domain.plain_text import first_few, format_duration, table_cell
 
 #: Names of the topics in which registries keep their schemas: Confluent's and Karapace's, and Apicurio's.
 SCHEMA_TOPICS = frozenset({"_schemas", "kafkasql-journal", "kafkasql-snapshots", "registry-events"})
-_STREAMS_ASSIGNOR, _STREAMS_TOPICS = "stream", ("-changelog", "-repartition")
+STREAMS_ASSIGNOR = "stream"
+_STREAMS_TOPICS = ("-changelog", "-repartition")
 _SINK_PREFIX, _OWN_PREFIX = "connect-", "__switchback"
 _PROTOCOLS = {"connect": kinds.WORKERS, "sr": kinds.SCHEMA_REGISTRIES}
 _TYPES = {"share": kinds.SHARE, "streams": kinds.STREAMS_GROUPS}
@@ -31,7 +32,8 @@ class SeenClients:
         left_out: groups that the flow's filter does not select.
         topics: source topic -> its name on the target; None if the flow does not mirror the topic.
         assignors: name of a group with members -> name of its assignor.
-        static: group that moves -> session timeout in seconds by `group.instance.id`; None if unknown.
+        staying: group that moves -> session timeout in seconds by the `group.instance.id` of its static members; under
+            the empty name the longest of its other members, where these stay, too; None if unknown.
         waits: how long, in seconds, drain_consumers waits for a group to be without members.
         transactions: transactional ids; None if they could not be listed.
         connectors: names of the flow's connectors.
@@ -42,7 +44,7 @@ class SeenClients:
     left_out: frozenset[str] = frozenset()
     topics: Mapping[str, str | None] = field(default_factory=dict)
     assignors: Mapping[str, str] = field(default_factory=dict)
-    static: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    staying: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     waits: float = 0.0
     transactions: tuple[KnownTransaction, ...] | None = ()
     connectors: tuple[str, ...] = ()
@@ -78,7 +80,7 @@ def list_clients(seen: SeenClients) -> tuple[ClientsOfKind, ...]:
     found.setdefault(kinds.SCHEMA_REGISTRIES.name, []).extend(
         _topic_text(topic, seen.topics) for topic in sorted(SCHEMA_TOPICS & seen.topics.keys())
     )
-    found[kinds.STATIC_MEMBERS.name] = [_static_text(group, seen.static[group]) for group in sorted(seen.static)]
+    found[kinds.STAYING.name] = [_staying_text(group, seen.staying[group]) for group in sorted(seen.staying)]
     found[kinds.TRANSACTIONAL.name] = [
         transaction.transactional_id + (" (open now)" if transaction.open else "")
         for transaction in seen.transactions or ()
@@ -123,7 +125,7 @@ def kind_of(name: str, group: ListedGroup, seen: SeenClients, has_internal_topic
         return kinds.MOVED_SINKS if moves else kinds.SINKS
     if not moves:
         return kinds.LEFT_OUT if name in seen.left_out else kinds.NO_POSITION
-    if has_internal_topics or seen.assignors.get(name) == _STREAMS_ASSIGNOR:
+    if has_internal_topics or seen.assignors.get(name) == STREAMS_ASSIGNOR:
         return kinds.STREAMS
     if not group.protocol_type:
         return kinds.NEVER_ACTIVE
@@ -156,18 +158,18 @@ def missing_state(seen: SeenClients) -> dict[str, list[str]]:
     }
 
 
-def static_beyond(seen: SeenClients) -> dict[str, float]:
-    """Return group -> longest session timeout of its static members, in seconds, where it exceeds the drain's wait."""
+def staying_beyond(seen: SeenClients) -> dict[str, float]:
+    """Return group -> longest session timeout of members that stay, in seconds, where it exceeds the drain's wait."""
     longest = {
         group: max((seconds for seconds in members.values() if seconds is not None), default=0.0)
-        for group, members in seen.static.items()
+        for group, members in seen.staying.items()
     }
     return {group: seconds for group, seconds in longest.items() if seconds > seen.waits}
 
 
-def static_unknown(seen: SeenClients) -> list[str]:
-    """Return the groups with a static member whose session timeout could not be read, sorted."""
-    return sorted(group for group, members in seen.static.items() if None in members.values())
+def staying_unknown(seen: SeenClients) -> list[str]:
+    """Return the groups with a member that stays and whose session timeout could not be read, sorted."""
+    return sorted(group for group, members in seen.staying.items() if None in members.values())
 
 
 def clients_markdown(clients: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -208,9 +210,9 @@ def _topic_text(topic: str, topics: Mapping[str, str | None]) -> str:
     return f"{topic}: mirrored" if on_target == topic else f"{topic}: on the target {on_target}"
 
 
-def _static_text(group: str, members: Mapping[str, float | None]) -> str:
+def _staying_text(group: str, members: Mapping[str, float | None]) -> str:
     shown = ", ".join(
-        f"{member}: " + ("unknown" if seconds is None else format_duration(seconds))
+        f"{member or 'its members'}: " + ("unknown" if seconds is None else format_duration(seconds))
         for member, seconds in sorted(members.items())
     )
     return f"{group} (session timeout of {shown})"

@@ -121,11 +121,12 @@ MIRROR_MAKER = ClientKind(
     " opposite flow.",
     "Nothing. MirrorMaker 2's flows to other clusters stay with the source: give the target such flows of its own.",
 )
-STATIC_MEMBERS = ClientKind(
-    "Static members",
+STAYING = ClientKind(
+    "Members that stay when they are stopped",
     MOVED,
-    "A stopped static member stays in its group until its session has timed out, and drain_consumers waits for that."
-    " A session timeout beyond that wait ends the run before the fence.",
+    "A static member, and a member of a Kafka Streams application, does not leave its group when it is stopped: it"
+    " stays until its session has timed out, and drain_consumers waits for that. A session timeout beyond that wait"
+    " ends the run before the fence.",
     "Where the session timeout is named as unknown, compare session.timeout.ms of the consumers with the wait of"
     " drain_consumers, before you approve.",
 )
@@ -190,7 +191,7 @@ KINDS = (
     WORKERS,
     SCHEMA_REGISTRIES,
     MIRROR_MAKER,
-    STATIC_MEMBERS,
+    STAYING,
     TRANSACTIONAL,
     LEFT_OUT,
     NO_POSITION,

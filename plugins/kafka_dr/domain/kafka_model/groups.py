@@ -26,7 +26,12 @@ class ListedGroup:
 
 @dataclass(frozen=True)
 class GroupRecord:
-    """What a record of __consumer_offsets says of one classic group: seconds of session timeout by static member."""
+    """What a record of __consumer_offsets says of one classic group.
+
+    Attributes:
+        session_seconds: session timeout in seconds by the static members' group.instance.id; under the empty name the
+            longest of all other members.
+    """
 
     group: str
     session_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -61,7 +66,7 @@ class _Cursor:
 def group_record(key: bytes | None, value: bytes | None) -> GroupRecord | None:
     """Return what a record of __consumer_offsets says of a classic group; None if it describes no classic group.
 
-    A deleted group has no static members. A record that cannot be read, because a later Kafka writes it in another
+    A deleted group has no members. A record that cannot be read, because a later Kafka writes it in another
     way, counts as one that describes no group.
     """
     try:
@@ -74,7 +79,7 @@ def group_record(key: bytes | None, value: bytes | None) -> GroupRecord | None:
 
 
 def _sessions(cursor: _Cursor) -> dict[str, float]:
-    """Return the session timeouts of static members in a group's record, by the members' group.instance.id."""
+    """Return the session timeouts in a group's record, as `GroupRecord` has them."""
     version = cursor.number("h")
     if not 0 <= version <= 3:
         raise ValueError("a version with another layout")
@@ -82,7 +87,7 @@ def _sessions(cursor: _Cursor) -> dict[str, float]:
         read()
     if version >= 2:
         cursor.number("q")
-    sessions = {}
+    sessions: dict[str, float] = {}
     for _ in range(cursor.number("i")):
         cursor.text()
         instance = cursor.text() if version >= 3 else None
@@ -93,6 +98,5 @@ def _sessions(cursor: _Cursor) -> dict[str, float]:
         milliseconds = cursor.number("i")
         cursor.skip_bytes()
         cursor.skip_bytes()
-        if instance is not None:
-            sessions[instance] = milliseconds / 1000
+        sessions[instance or ""] = max(milliseconds / 1000, 0.0 if instance else sessions.get("", 0.0))
     return sessions

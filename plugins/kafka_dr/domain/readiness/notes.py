@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_dr.domain.access.verdict import access_notes
-from kafka_dr.domain.clients.inventory import missing_state, static_unknown
+from kafka_dr.domain.clients.inventory import missing_state, staying_unknown
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.fencing.old_flow import why_not_harmless
 from kafka_dr.domain.logins.login_view import login_notes
@@ -66,11 +66,11 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
 
 
 def _client_notes(o: Observation) -> Iterator[str]:
-    unknown = static_unknown(o.clients)
+    unknown = staying_unknown(o.clients)
     if unknown:
         yield (
-            "Groups with static members whose session timeout could not be read: if it exceeds the wait of"
-            f" drain_consumers, the run returns to the source: {first_few(unknown, MOST_LISTED)}."
+            "Groups with members that stay when they are stopped, and whose session timeout could not be read: if it"
+            f" exceeds the wait of drain_consumers, the run returns to the source: {first_few(unknown, MOST_LISTED)}."
         )
     for application, topics in sorted(missing_state(o.clients).items()):
         yield (

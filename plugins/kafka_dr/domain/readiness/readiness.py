@@ -20,7 +20,7 @@ from kafka_dr.domain.readiness.alike_connectors import connectors_agree, stated_
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
 from kafka_dr.domain.readiness.connect_checks import stated_settings_agree, versions_suffice
-from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target, static_members_leave
+from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target, members_leave
 from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
 from kafka_dr.domain.readiness.owners import owner_blockers
 from kafka_dr.domain.readiness.topic_checks import durability_kept, partitions_led, target_keeps_as_much
@@ -359,7 +359,7 @@ CHECKS: tuple[Check, ...] = (
     applications_work_on_target,
     groups_idle_on_target,
     groups_can_move,
-    static_members_leave,
+    members_leave,
     fence_possible,
     nobody_puts_back,
 )

@@ -75,10 +75,10 @@ def source() -> Cluster:
     return cluster
 
 
-def seen(source: Cluster, reader: Commits | None = None, **request: Any) -> SeenClients:
+def seen(source: Cluster, reader: Commits | None = None, moved: frozenset[str] = MOVED, **request: Any) -> SeenClients:
     """What is read of the source."""
     deadlines = SimpleNamespace(drain_seconds=60.0, fence_seconds=60.0, max_fence_seconds=request.pop("limit", 600.0))
-    in_drill = request.pop("in_drill", False)
+    in_drill, pinned = request.pop("in_drill", False), request.pop("pinned", False)
     run = SimpleNamespace(
         systems=SimpleNamespace(source=source, reader=lambda _: reader or Commits()),
         request=SimpleNamespace(deadlines=deadlines, source="primary", **({"exclude_groups": {}} | request)),
@@ -88,13 +88,14 @@ def seen(source: Cluster, reader: Commits | None = None, **request: Any) -> Seen
         "billing": GroupView("Stable", "classic", False, (), "range", ("i-1", "i-2")),
         "newer": GroupView("Stable", "consumer", False, (), "uniform", ("n-1",)),
         "connect-files": GroupView("Empty"),
+        "counts": GroupView("Stable", "classic", False, ("c at h",) * 2, "stream", ("c-1",) * (2 if pinned else 1)),
     }
     view: Any = SimpleNamespace(
         brokers=(1,), groups=views, topics={"orders": TopicView("t", 1), "x": TopicView("u", 1)}
     )
     checkpoint = ConnectorView("c", "RUNNING", config={"groups.exclude": "connect-.*"})
     flow: Any = SimpleNamespace(checkpoint_connector=checkpoint, connectors=(checkpoint,))
-    return see_clients(run, view, flow, {"orders": "primary.orders"}, MOVED | {"deleted since"})  # type: ignore[arg-type]
+    return see_clients(run, view, flow, {"orders": "primary.orders"}, moved | {"deleted since"})  # type: ignore[arg-type]
 
 
 def test_groups_of_every_protocol_are_seen(source: Cluster) -> None:
@@ -124,7 +125,15 @@ def test_session_timeouts_come_from_settings_and_records(source: Cluster) -> Non
     """The newest record of a group counts; a member that it does not have is unknown."""
     source.sessions = {"newer": 45.0, "billing": 45.0}
     found = seen(source, Commits(record("billing", **{"i-1": 9_000}), record("billing", **{"i-1": 180_000})))
-    assert found.static == {"billing": {"i-1": 180.0, "i-2": None}, "newer": {"n-1": 45.0}}
+    assert found.staying == {"billing": {"i-1": 180.0, "i-2": None}, "newer": {"n-1": 45.0}}
+
+
+@pytest.mark.parametrize(("pinned", "found"), [(False, {"c-1": 7.0, "": 9.0}), (True, {"c-1": 7.0})])
+def test_members_of_streams_stay_too(source: Cluster, pinned: bool, found: dict[str, float]) -> None:
+    """Those without group.instance.id under the empty name, if there are any."""
+    reader = Commits(record("counts", **{"c-1": 7_000, "": 9_000}))
+    moved = frozenset({"counts"})
+    assert seen(source, reader, pinned=pinned, moved=moved).staying == {"counts": found}
 
 
 def test_the_log_is_read_from_its_end(source: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +141,7 @@ def test_the_log_is_read_from_its_end(source: Cluster, monkeypatch: pytest.Monke
     monkeypatch.setattr(clients, "_FIRST_WINDOW", 1)
     others = [record("other")] * 20
     reader = Commits(*others, record("billing", **{"i-1": 7_000, "i-2": 8_000}), *others[:5])
-    assert seen(source, reader).static["billing"] == {"i-1": 7.0, "i-2": 8.0}
+    assert seen(source, reader).staying["billing"] == {"i-1": 7.0, "i-2": 8.0}
     assert reader.asked == [OffsetSpan(25, 26), OffsetSpan(17, 25)]
 
 
@@ -143,12 +152,12 @@ def test_what_cannot_be_read_is_unknown(source: Cluster, hidden: bool) -> None:
     reader.fails = not hidden
     if hidden:
         del source.partitions[COMMITS_TOPIC]
-    assert seen(source, reader).static == {"billing": {"i-1": None, "i-2": None}, "newer": {"n-1": None}}
+    assert seen(source, reader).staying == {"billing": {"i-1": None, "i-2": None}, "newer": {"n-1": None}}
 
 
 def test_excluded_groups_are_not_waited_for(source: Cluster) -> None:
     """Their static members may stay."""
-    assert seen(source, exclude_groups={"billing": "batch"}).static.keys() == {"newer"}
+    assert seen(source, exclude_groups={"billing": "batch"}).staying.keys() == {"newer"}
 
 
 @pytest.mark.parametrize(("limit", "waits"), [(600.0, 120.0), (90.0, 90.0)])

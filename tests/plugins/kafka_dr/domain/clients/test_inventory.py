@@ -16,8 +16,8 @@ from kafka_dr.domain.clients.inventory import (
     list_clients,
     list_recorded_clients,
     missing_state,
-    static_beyond,
-    static_unknown,
+    staying_beyond,
+    staying_unknown,
 )
 from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction
@@ -49,7 +49,7 @@ ALL = SeenClients(
     left_out=frozenset({"connect-files", "console-consumer-7", "queue"}),
     topics={"orders": "orders", CHANGELOG: CHANGELOG, REPARTITION: None, "_schemas": "_schemas"},
     assignors={"billing": "range", "stateless": "stream"},
-    static={"billing": {"i-1": 45.0, "i-2": None}},
+    staying={"billing": {"i-1": 45.0, "i-2": None}, "stateless": {"": 30.0}},
     waits=120.0,
     transactions=(
         KnownTransaction("pay-1", 1, "Ongoing"),
@@ -70,7 +70,10 @@ FOUND = {
     kinds.WORKERS: (1, ("workers",)),
     kinds.SCHEMA_REGISTRIES: (2, ("schema-registry", "_schemas: mirrored")),
     kinds.MIRROR_MAKER: (2, ("flow-source", "flow-checkpoint")),
-    kinds.STATIC_MEMBERS: (1, ("billing (session timeout of i-1: 45 s, i-2: unknown)",)),
+    kinds.STAYING: (
+        2,
+        ("billing (session timeout of i-1: 45 s, i-2: unknown)", "stateless (session timeout of its members: 30 s)"),
+    ),
     kinds.TRANSACTIONAL: (2, ("pay-1 (open now)", "pay-2")),
     kinds.LEFT_OUT: (1, ("console-consumer-7",)),
     kinds.NO_POSITION: (1, ("reads nothing here",)),
@@ -94,7 +97,7 @@ def test_every_kind_is_named() -> None:
 
 def test_every_group_has_one_kind() -> None:
     """None is dropped, none is named twice."""
-    topics_and_members = 1 + 1 + 2 + 2
+    topics_and_members = 1 + 2 + 2 + 2
     assert sum(one.count or 0 for one in list_clients(ALL)) == len(ALL.groups) + topics_and_members
 
 
@@ -142,11 +145,11 @@ def test_state_that_an_application_does_not_find_is_named() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "beyond"), [(120.0, {}), (120.1, {"g": 120.1}), (None, {})])
-def test_a_static_member_may_stay_as_long_as_the_drain_waits(seconds: float | None, beyond: dict[str, float]) -> None:
+def test_a_member_may_stay_as_long_as_the_drain_waits(seconds: float | None, beyond: dict[str, float]) -> None:
     """Its longest known session timeout counts."""
-    seen = SeenClients(static={"g": {"i-1": 1.0, "i-2": seconds}}, waits=120.0)
-    assert static_beyond(seen) == beyond
-    assert static_unknown(seen) == (["g"] if seconds is None else [])
+    seen = SeenClients(staying={"g": {"i-1": 1.0, "i-2": seconds}}, waits=120.0)
+    assert staying_beyond(seen) == beyond
+    assert staying_unknown(seen) == (["g"] if seconds is None else [])
 
 
 def test_what_the_recorder_does_not_record_is_said() -> None:

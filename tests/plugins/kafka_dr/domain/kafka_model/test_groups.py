@@ -41,16 +41,17 @@ def value(version: int, *members: bytes) -> bytes:
     return head + since + struct.pack(">i", len(members)) + b"".join(members)
 
 
-def test_static_members_have_their_session_timeouts() -> None:
-    """In seconds, by group.instance.id; members without one are left out."""
-    content = value(3, member(3, None, 45_000), member(3, "i-1", 180_000), member(3, "i-2", 6_500))
-    assert group_record(key("billing"), content) == GroupRecord("billing", {"i-1": 180.0, "i-2": 6.5})
+def test_members_have_their_session_timeouts() -> None:
+    """In seconds, by group.instance.id; of members without one the longest counts."""
+    others = (member(3, None, 45_000), member(3, None, 30_000))
+    content = value(3, *others, member(3, "i-1", 180_000), member(3, "i-2", 6_500))
+    assert group_record(key("billing"), content) == GroupRecord("billing", {"": 45.0, "i-1": 180.0, "i-2": 6.5})
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_records_of_older_brokers_are_read_too(version: int) -> None:
     """Before version 3 no member is static."""
-    expected = {"i": 9.0} if version == 3 else {}
+    expected = {"i": 9.0} if version == 3 else {"": 9.0}
     assert group_record(key("g"), value(version, member(version, "i", 9_000))) == GroupRecord("g", expected)
 
 

@@ -341,7 +341,7 @@ CLOSED = {
     "a login is refused": (seen(trials=(NO_LOGIN,)), "applications_work_on_target"),
     "group alive on target": (target(groups={"billing": GroupView("Stable", empty=False)}), "groups_idle_on_target"),
     "groups of an unknown type": (seen(immovable={"odd": "unknown"}), "groups_can_move"),
-    "static member stays": (seen(clients=SeenClients(static={"g": {"i": 60.1}}, waits=60.0)), "static_members_leave"),
+    "a member stays": (seen(clients=SeenClients(staying={"g": {"i": 60.1}}, waits=60.0)), "members_leave"),
     "nothing stops clients": (replace(source(rules=UNGUARDED), has_drain_hook=False), "fence_possible"),
     "rights are not ACL entries": (source(rules=replace(UNGUARDED, rights_elsewhere=True)), "fence_possible"),
     "nothing to move": (seen(scope={}), "something_to_move"),
