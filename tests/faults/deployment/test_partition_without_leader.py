@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.faults.support.trips import SteppedTrips
 from tests.support.lab_clients import client, move_replicas
 from tests.support.rehearsals import SEED, kept_if_it_fails
 
-#: The broker that is killed, and that holds the only replica of one partition.
+#: The broker that is stopped, and that holds the only replica of one partition.
 AWAY = BROKERS[1]
 _SECONDS = 60.0
 
@@ -39,8 +40,11 @@ class PartlyLost(SteppedTrips):
         return self.apart
 
     def lose_leader(self, alias: str) -> None:
-        """Kill the broker AWAY of a cluster with -9, and wait until the partition has no leader."""
-        kill(self.lab, f"broker-{member_name(alias, AWAY)}")
+        """Stop the broker AWAY of a cluster, and wait until the partition has no leader.
+
+        After kill -9 Kafka would give a partition whose only replica was there no leader, even with the broker back.
+        """
+        kill(self.lab, f"broker-{member_name(alias, AWAY)}", signal.SIGTERM)
         assert wait_for(lambda: self._leader(alias) == -1, _SECONDS), self.apart
 
     def _leader(self, alias: str) -> int | None:
