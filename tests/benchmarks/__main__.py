@@ -31,7 +31,7 @@ BENCHMARKS = {
     "k": "acl_rights",
     "l": "readiness",
     "m": "web.page",
-    "n": "size",
+    "n": "size.large_clusters",
 }
 
 
