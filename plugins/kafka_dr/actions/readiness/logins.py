@@ -41,17 +41,16 @@ def other_logins(procedure: Run, configs: Mapping[str, Mapping[str, str]]) -> tu
 def _http_logins(procedure: Run) -> Iterator[LoginView]:
     topology, connections = procedure.topology, procedure.systems.connections
     flows = [flow for flow in (procedure.flow, procedure.reverse_flow) if flow is not None]
-    hooks = [
-        hook for hook in (topology.drain, topology.source_probe, topology.fence_hook, topology.airflow_api) if hook
-    ]
+    hooks = [hook for hook in (topology.drain, topology.source_probe, topology.fence_hook) if hook]
     names = [name for flow in flows for name in (*flow.workers, flow.stop_hook)]
     names += [hook.connection for hook in hooks]
     names += [topology.routing.connection] if topology.routing.kind == "http" else []
-    for name in sorted({name for name in names if name}):
+    api = topology.airflow_api.connection
+    for name in sorted({name for name in (*names, api) if name}):
         url, user = "", ""
         # Airflow raises errors of its own; the step that needs the connection names them.
         with suppress(Exception):
-            url, user, _ = connections.login(name)
+            url, user, _ = connections.api_login(name) if name == api else connections.login(name)
         if user:
             yield LoginView(name, url.startswith("https:"), "password")
 

@@ -76,8 +76,9 @@ def users_of_other_logins(o: Observation) -> list[str]:
 def _has_other_logins(o: Observation) -> bool:
     """Whether Switchback logs in to the target otherwise than by SCRAM, and no client has a SCRAM user there."""
     login = o.cluster_logins.get(o.target.alias)
-    by_scram = login is None or login.mechanism in SCRAM or login.mechanism == NO_SASL
-    return not by_scram and not _scram_clients(o) & (o.target.users or frozenset())
+    if login is None or login.mechanism in SCRAM or (login.mechanism == NO_SASL and not login.secured):
+        return False
+    return not _scram_clients(o) & (o.target.users or frozenset())
 
 
 def _users_lacking(o: Observation) -> list[str]:

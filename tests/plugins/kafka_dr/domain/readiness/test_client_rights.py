@@ -38,6 +38,10 @@ def test_users_of_a_target_with_other_logins_are_noted_and_no_blocker() -> None:
     mixed = replace(target(users=frozenset({"admin"})), cluster_logins=by_token)
     assert gates(mixed) == set()
     assert any("in different ways" in note and "no SCRAM user of app" in note for note in list_notes(mixed))
+    by_certificate = {**by_token, "standby": LoginView("s", True)}
+    assert gates(replace(mixed, cluster_logins=by_certificate)) == set()
+    without_login = {**by_token, "standby": LoginView("s", False)}
+    assert gates(replace(mixed, cluster_logins=without_login)) == {"users_exist_on_target"}
     by_password = {**by_token, "standby": LoginView("s", True, "SCRAM-SHA-256")}
     assert gates(replace(mixed, cluster_logins=by_password)) == {"users_exist_on_target"}
     both = AclRules(
