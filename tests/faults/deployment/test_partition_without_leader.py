@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.faults.support.trips import SteppedTrips
 from tests.support.lab_clients import client, move_replicas
 from tests.support.rehearsals import SEED, kept_if_it_fails
 
-#: The broker that is killed, and that holds the only replica of one partition.
+#: The broker that is stopped, and that holds the only replica of one partition.
 AWAY = BROKERS[1]
 _SECONDS = 60.0
 
@@ -39,8 +40,11 @@ class PartlyLost(SteppedTrips):
         return self.apart
 
     def lose_leader(self, alias: str) -> None:
-        """Kill the broker AWAY of a cluster with -9, and wait until the partition has no leader."""
-        kill(self.lab, f"broker-{member_name(alias, AWAY)}")
+        """Stop the broker AWAY of a cluster, and wait until the partition has no leader.
+
+        After kill -9 Kafka would give a partition whose only replica was there no leader, even with the broker back.
+        """
+        kill(self.lab, f"broker-{member_name(alias, AWAY)}", signal.SIGTERM)
         assert wait_for(lambda: self._leader(alias) == -1, _SECONDS), self.apart
 
     def _leader(self, alias: str) -> int | None:
@@ -62,7 +66,12 @@ class PartlyLost(SteppedTrips):
     def bring_source_back(self) -> None:
         """Stop load and clients, and start the lost broker."""
         self.stop()
-        start_nodes(self.lab, self.source)
+        self.bring_leader_back(self.source)
+
+    def bring_leader_back(self, alias: str) -> None:
+        """Start the broker AWAY of a cluster, and wait until it leads the partition."""
+        start_nodes(self.lab, alias)
+        assert wait_for(lambda: self._leader(alias) == AWAY, _SECONDS), self.apart
 
 
 def _judged(what: str, verdict: CheckResult) -> None:
@@ -92,7 +101,7 @@ def test_one_partition_is_without_leader(fresh_lab: Callable[..., Path], tmp_pat
             assert not verdict.passed and evidence["outcome"] == "refused"
             assert f"Partitions of {made.target} have no leader ({topic}-{partition})" in evidence["reason_for_outcome"]
             assert not evidence.get("fenced_at")
-            start_nodes(lab, made.target)
+            made.bring_leader_back(made.target)
             _judged("with all brokers", made.leave(Leaving()))
         finally:
             made.close()

@@ -56,9 +56,9 @@ class SourceNow:
         leaderless: partitions without leader, which cannot be read: they are in none of the mappings.
     """
 
-    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
-    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    stable: Mapping[TopicPartition, int] = field(default_factory=dict)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    stable: dict[TopicPartition, int] = field(default_factory=dict)
     leaderless: frozenset[TopicPartition] = frozenset()
 
     @property
