@@ -32,7 +32,7 @@ class ShownJournal(Journal):
         self._newest: JournalEntry | None = None
 
     def look_again(self) -> None:
-        """Forget what was read if an entry or a lease was added since; called before each page."""
+        """Bring what is kept up to date if an entry or a lease was added since; called before each page."""
         newest = select(
             select(func.max(ENTRIES.c.sequence)).scalar_subquery(),
             select(func.count()).select_from(LEASES).scalar_subquery(),
