@@ -11,6 +11,7 @@ import pandas as pd
 from confluent_kafka.admin import AdminClient
 
 from lab.checker import CheckResult
+from lab.checker.findings import Finding
 from lab.environment.production.nodes import start_nodes
 from lab.environment.production.profile import BROKERS, member_name
 from lab.environment.state import Lab
@@ -59,6 +60,14 @@ class PartlyLost(SteppedTrips):
         self.await_samples()
         self.lose_leader(self.source)
         self.died_at = int(time.time() * 1000)
+
+    def settle(self) -> list[Finding]:
+        """Start the clients again, on the target, if they were stopped; then wait for their work there."""
+        if self._application is None:
+            source, self.source = self.source, self.target
+            self.start_clients()
+            self.source = source
+        return super().settle()
 
     def leave_transactions_open(self, count: int) -> None:
         """Leave none open: the source lives, and would abort them during the failover."""
