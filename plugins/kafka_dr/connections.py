@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
@@ -38,8 +39,20 @@ class Connections:
         return Systems(request, topology, self)
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
-        """Return librdkafka's configuration, the extra of a `kafka` connection; BadInput if no servers are in it."""
-        config = self._read(connection_id).extra_dejson
+        """Return librdkafka's configuration, the extra of a `kafka` connection.
+
+        Raises:
+            BadInput: the connection does not exist, or no servers are in it.
+        """
+        try:
+            config = self._read(connection_id).extra_dejson
+        except AirflowNotFoundException:
+            raise BadInput(
+                f"Connection {connection_id} does not exist",
+                "neither Airflow's database, nor the environment, nor a secrets backend has it",
+                f"Create the connection {connection_id} of type `kafka`, with librdkafka's configuration in its extra,"
+                " or correct its name in the topology.",
+            ) from None
         if not config.get("bootstrap.servers"):
             raise BadInput(
                 f"Connection {connection_id} names no cluster",

@@ -268,3 +268,9 @@ def test_the_database_does_not_choose_the_archive(backend: str, monkeypatch: pyt
         Connections().archive_options("archive_x")
     monkeypatch.setenv("AIRFLOW_CONN_ARCHIVE_X", json.dumps({"conn_type": "aws", "extra": {"key": "k"}}))
     assert Connections().archive_options("archive_x") == {"key": "k"}
+
+
+def test_a_missing_kafka_connection_is_named() -> None:
+    """A trial of an application's login tells it, too."""
+    with pytest.raises(BadInput, match="Connection kafka_nowhere does not exist"):
+        Connections().kafka("kafka_nowhere")

@@ -25,6 +25,8 @@ def group_views(cluster: KafkaCluster) -> dict[str, GroupView]:
             group.type,
             group.empty,
             tuple(f"{member.client_id} at {member.host}" for member in group.members),
+            group.assignor,
+            tuple(sorted(member.instance for member in group.members if member.instance is not None)),
         )
         for group in cluster.groups().values()
     }

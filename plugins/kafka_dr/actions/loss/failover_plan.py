@@ -13,7 +13,9 @@ from kafka_dr.actions.clients import Opening, opening_of
 from kafka_dr.actions.fencing.rules import target_rules
 from kafka_dr.actions.loss.last_known_state import LastKnown
 from kafka_dr.actions.old_source.armed_fence import expected_fence_method
+from kafka_dr.domain.clients.inventory import ClientsOfKind, SeenClients, list_recorded_clients
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
+from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.loss.loss_plan import UNSIGNED_SAMPLES, LastKnownGroup, LossPlan, SourceLastSeen
 from kafka_dr.domain.plain_text import count_of
 from kafka_dr.procedure.binding import terms_of
@@ -93,7 +95,21 @@ def plan_of(
         cool_down=procedure.progress.cool_down,
         terms=terms_of(procedure),
         objectives=procedure.progress.objectives,
+        clients=recorded_clients(procedure, last_known),
         warnings=(UNSIGNED_SAMPLES,) if recorded.last_at is not None and not recorded.signed else (),
+    )
+
+
+def recorded_clients(procedure: Run, last_known: LastKnown) -> tuple[ClientsOfKind, ...]:
+    """Return what the recorder has recorded of the source's clients, by kind, and what it has not."""
+    groups = frozenset(map(str, last_known.positions["group"].unique()))
+    return list_recorded_clients(
+        SeenClients(
+            groups=dict.fromkeys(groups, ListedGroup("consumer")),
+            moved=groups,
+            topics={topic: name for topic, (name, _, _) in last_known.topics.items()},
+            connectors=tuple(procedure.flow.connectors.by_kind.values()),
+        )
     )
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from kafka_dr.actions.fencing.old_flow import writers_on_target
 from kafka_dr.actions.fencing.rules import source_rules, standing_change, target_rules
 from kafka_dr.actions.groups.selected import group_views, held_in_scope, immovable_in_scope
+from kafka_dr.actions.readiness.clients import see_clients
 from kafka_dr.actions.readiness.logins import cluster_logins, other_logins
 from kafka_dr.actions.readiness.owners import owner_view
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
@@ -73,6 +74,7 @@ def observe_pair(
         immovable = start(immovable_in_scope, procedure, *selected)
         first, last = two_samples(procedure, partitions, target, apart)
         positions: pd.DataFrame = reading.result()
+    groups = frozenset(positions["group"].tolist())
     return Observation(
         source=source,
         target=target,
@@ -80,7 +82,7 @@ def observe_pair(
         reverse=reverse,
         scope=scope,
         copies=existing_originals(copies, target.topics),
-        groups=frozenset(positions["group"].tolist()),
+        groups=groups,
         positions=positions,
         immovable=immovable.result(),
         source_starts=procedure.systems.source.starts(partitions),
@@ -100,6 +102,7 @@ def observe_pair(
         unsigned_journal=not procedure.topology.journal.public_keys,
         unsigned_samples=procedure.topology.recorder is not None and not procedure.topology.recorder.public_keys,
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
+        clients=see_clients(procedure, source, flow, scope, groups),
     )
 
 
@@ -137,7 +140,7 @@ def two_samples(
 
 
 def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[str]) -> ClusterView:
-    """Read a cluster's state: brokers, topics, groups, users; settings only of the topics in `configured`.
+    """Read a cluster's state: brokers, topics, groups, users, quotas; settings only of the topics in `configured`.
 
     Args:
         rules: the cluster's ACL rules, which become part of the result.
@@ -146,11 +149,16 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
     configs = cluster.configs([topic for topic in dict.fromkeys(configured) if topic in topics])
     views = {
         name: TopicView(
-            info.topic_id, len(info.partitions), min(map(len, info.replicas.values()), default=0), configs.get(name, {})
+            info.topic_id,
+            len(info.partitions),
+            min(map(len, info.replicas.values()), default=0),
+            configs.get(name, {}),
+            configs[name].overrides if name in configs else frozenset(),
         )
         for name, info in topics.items()
     }
     brokers = tuple(sorted(broker.id for broker in cluster.brokers()))
+    scram = cluster.scram_users()
     return ClusterView(
         cluster.alias,
         cluster.cluster_id(),
@@ -158,8 +166,10 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
         views,
         rules,
         group_views(cluster),
-        cluster.users(),
-        tuple(tp for _, info in sorted(topics.items()) for tp in info.leaderless),
+        users=None if scram is None else frozenset(scram),
+        leaderless=tuple(tp for _, info in sorted(topics.items()) for tp in info.leaderless),
+        scram=scram,
+        quotas=cluster.client_quotas(),
     )
 
 

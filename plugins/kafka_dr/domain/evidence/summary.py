@@ -22,7 +22,16 @@ from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss.loss_page import what_was_listed
 from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Verdict, objective_text
 from kafka_dr.domain.offsets.restore_plan import restore_sentences, restore_to_do
-from kafka_dr.domain.plain_text import Shown, count_of, figure_lines, first_of, format_moment, shorten_text, time_of_day
+from kafka_dr.domain.plain_text import (
+    Shown,
+    count_of,
+    figure_lines,
+    first_few,
+    first_of,
+    format_moment,
+    shorten_text,
+    time_of_day,
+)
 from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
@@ -105,6 +114,7 @@ class EvidenceSummary:
         ends: cut-off and boundary by partition.
         listed: sentences on the lost records as the loss assessment read them on the source; empty without loss.
         groups: groups of the plan, most re-reads by MirrorMaker 2's checkpoints first.
+        clients: the plan's clients by kind, their names as one text.
     """
 
     warnings: list[str]
@@ -130,6 +140,7 @@ class EvidenceSummary:
     repeats: Shown
     excluded: Shown
     unproven: list[str]
+    clients: list[dict[str, Any]]
     steps: list[StepSummary]
 
 
@@ -162,6 +173,7 @@ def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
         repeats=first_of(sorted(evidence["repeats"].items()), ROWS_SHOWN),
         excluded=first_of(excluded_rows(evidence), ROWS_SHOWN),
         unproven=[shorten_text(note) for note in plan.get("unproven", [])],
+        clients=[one | {"names": shorten_text(first_few(one["names"], 20))} for one in plan.get("clients", [])],
         steps=[_step(s) for s in evidence["steps"]],
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_dr.domain.clients.inventory import clients_markdown
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_HOOK
 from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, SourceLastSeen, offset_text
 from kafka_dr.domain.objectives.forecast import loss_forecast
@@ -54,6 +55,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *_loss_table(plan["loss"]),
             "",
             *_group_table(plan["groups"]),
+            *clients_markdown(plan.get("clients", ())),
             "",
             *_deleted_topics(plan),
             *opening_lines(plan),

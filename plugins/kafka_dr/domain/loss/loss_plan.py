@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.clients.inventory import ClientsOfKind
 
 ROWS_SHOWN = 50
 UNSIGNED_SAMPLES = (
@@ -83,6 +84,8 @@ class LossPlan:
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
         warnings: why figures of this plan may be wrong, as sentences.
         objectives: of the flow from source to target, as the topology states them; None if it states none.
+        clients: what is known of the source's clients by kind: what the run does with them, and what their owners must
+            do.
     """
 
     procedure_id: str
@@ -110,6 +113,7 @@ class LossPlan:
     terms: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     objectives: Mapping[str, Any] | None = None
+    clients: tuple[ClientsOfKind, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""

@@ -97,7 +97,9 @@ def _scram_clients(o: Observation) -> frozenset[str]:
 
 
 def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker if a client's SCRAM user is missing on the target; nothing if users cannot be listed.
+    """Yield blockers for clients' SCRAM users that the target lacks, or has with other mechanisms alone.
+
+    Nothing if users cannot be listed.
 
     A target where Switchback logs in otherwise, and that has no client's user, has other logins for clients: a note
     says so (`users_of_other_logins`).
@@ -109,4 +111,19 @@ def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
             "Users of clients do not exist on the target",
             first_few(lacking, MOST_LISTED),
             "Create these users on the target: MirrorMaker 2 copies no users.",
+        )
+    here, there = o.source.scram or {}, o.target.scram or {}
+    other = [
+        f"{user}: {', '.join(sorted(here[user]))} on {o.source.alias}, {', '.join(sorted(there[user]))} on"
+        f" {o.target.alias}"
+        for user in sorted(_scram_clients(o) & here.keys() & there.keys())
+        if not here[user].keys() & there[user].keys()
+    ]
+    if other:
+        yield Blocker(
+            "users_exist_on_target",
+            "Users of clients have other SCRAM mechanisms on the target than on the source",
+            first_few(other, MOST_LISTED, separator="; "),
+            "Create credentials of the source's mechanism for these users on the target, because clients log in by one"
+            " mechanism.",
         )

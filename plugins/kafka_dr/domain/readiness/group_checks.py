@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.clients.inventory import staying_beyond
+from kafka_dr.domain.plain_text import first_few, format_duration
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.observation import Observation
 
@@ -37,6 +38,22 @@ def groups_can_move(o: Observation) -> Iterator[Blocker]:
             "The flow selects groups that cannot be moved, because their type is unknown",
             types_of_groups(o.immovable),
             IMMOVABLE_REMEDY,
+        )
+
+
+def members_leave(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker if a stopped member would stay in its group for longer than drain_consumers waits for it."""
+    beyond = staying_beyond(o.clients)
+    if beyond:
+        named = [f"{group} ({format_duration(seconds)})" for group, seconds in sorted(beyond.items())]
+        yield Blocker(
+            "members_leave",
+            "Stopped members would stay in their groups for longer than drain_consumers waits",
+            f"session timeouts beyond {format_duration(o.clients.waits)}: {first_few(named, MOST_LISTED)}",
+            "A static member, and a member of a Kafka Streams application, that is stopped stays in its group until its"
+            " session has timed out. Start a new run with drain_seconds above these session timeouts, and with"
+            " max_fence_seconds above drain_seconds; or restart the consumers with a smaller session.timeout.ms; or"
+            " name the groups in the param exclude_groups.",
         )
 
 

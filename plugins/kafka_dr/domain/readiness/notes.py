@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_dr.domain.access.verdict import access_notes
+from kafka_dr.domain.clients.inventory import missing_state, staying_unknown
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.fencing.old_flow import why_not_harmless
 from kafka_dr.domain.logins.login_view import login_notes
@@ -47,7 +49,8 @@ def _fence_notes(o: Observation) -> Iterator[str]:
         yield "No probe principal is configured: no refused write proves the fence, only ACLs and stable log ends."
     if o.source.users is None or o.target.users is None:
         yield "SCRAM users could not be listed: whether every client can authenticate on the target is unknown."
-    yield "Client quotas are not compared: the Kafka client that Switchback uses cannot list quotas."
+    if o.source.quotas is None or o.target.quotas is None:
+        yield "Client quotas could not be listed: whether the target slows clients down more is unknown."
 
 
 def _coverage_notes(o: Observation) -> Iterator[str]:
@@ -60,6 +63,20 @@ def _coverage_notes(o: Observation) -> Iterator[str]:
     others = sorted(t for t in o.source.topics if t not in o.scope and not _is_own(t))
     if others:
         yield (f"Topics that the flow does not replicate, and that are not fenced: {first_few(others, MOST_LISTED)}.")
+
+
+def _client_notes(o: Observation) -> Iterator[str]:
+    unknown = staying_unknown(o.clients)
+    if unknown:
+        yield (
+            "Groups with members that stay when they are stopped, and whose session timeout could not be read: if it"
+            f" exceeds the wait of drain_consumers, the run returns to the source: {first_few(unknown, MOST_LISTED)}."
+        )
+    for application, topics in sorted(missing_state(o.clients).items()):
+        yield (
+            f"The Kafka Streams application {application} does not find its whole state on the target. Topics that it"
+            f" made and that are not there under their own names: {first_few(topics, MOST_LISTED)}."
+        )
 
 
 def _is_own(topic: str) -> bool:
@@ -139,6 +156,7 @@ NOTES = (
     _isolation_note,
     _fence_notes,
     _coverage_notes,
+    _client_notes,
     _tombstone_note,
     _stop_note,
     _converter_note,
@@ -146,5 +164,6 @@ NOTES = (
     _owner_notes,
     _old_flow_note,
     _key_notes,
+    access_notes,
     _login_notes,
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from kafka_dr.domain.access.verdict import applications_work_on_target
 from kafka_dr.domain.fencing.fence import ANONYMOUS, FenceScope, client_principals
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
@@ -19,7 +20,7 @@ from kafka_dr.domain.readiness.alike_connectors import connectors_agree, stated_
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
 from kafka_dr.domain.readiness.connect_checks import stated_settings_agree, versions_suffice
-from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target
+from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target, members_leave
 from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
 from kafka_dr.domain.readiness.owners import owner_blockers
 from kafka_dr.domain.readiness.topic_checks import durability_kept, partitions_led, target_keeps_as_much
@@ -355,8 +356,10 @@ CHECKS: tuple[Check, ...] = (
     target_keeps_as_much,
     clients_may_work_on_target,
     users_exist_on_target,
+    applications_work_on_target,
     groups_idle_on_target,
     groups_can_move,
+    members_leave,
     fence_possible,
     nobody_puts_back,
 )

@@ -21,6 +21,15 @@ class Broker:
 
 
 @dataclass(frozen=True)
+class TopicToCreate:
+    """A topic that does not exist yet; `replication_factor` -1: the cluster's default."""
+
+    partitions: int
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TopicInfo:
     """One topic. A topic recreated under the same name has another id.
 
@@ -80,11 +89,12 @@ class Settings(dict[str, str]):
 
 
 class Member(NamedTuple):
-    """One member of a group, with its assigned partitions."""
+    """One member of a group, with its assigned partitions; `instance`: its group.instance.id, None if it has none."""
 
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
+    instance: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,7 @@ class GroupInfo:
         protocol_type: `consumer`; empty for a group whose positions only an admin client or a consumer without
             subscription committed.
         members: empty for a group without members.
+        assignor: name of the assignor, which is `stream` for Kafka Streams; empty without members.
     """
 
     name: str
@@ -105,6 +116,7 @@ class GroupInfo:
     type: str
     protocol_type: str
     members: tuple[Member, ...] = ()
+    assignor: str = ""
 
     @property
     def empty(self) -> bool:

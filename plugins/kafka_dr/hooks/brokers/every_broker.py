@@ -10,8 +10,10 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.client_quotas import QuotaEntity
+from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.kafka_model.transactions import Producer
+from kafka_dr.domain.kafka_model.transactions import KnownTransaction, Producer
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import client_config
 from kafka_dr.hooks.brokers.python_client import for_python
@@ -23,8 +25,13 @@ with warnings.catch_warnings():
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError, SecurityDisabledError, for_code
     from kafka.future import Future
-    from kafka.protocol.admin import DescribeAclsRequest
-    from kafka.protocol.admin.transactions import DescribeProducersRequest
+    from kafka.protocol.admin import (
+        DescribeAclsRequest,
+        DescribeClientQuotasRequest,
+        DescribeConfigsRequest,
+        ListGroupsRequest,
+    )
+    from kafka.protocol.admin.transactions import DescribeProducersRequest, ListTransactionsRequest
 
 T = TypeVar("T")
 
@@ -33,8 +40,20 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _SECONDS = 10.0
 #: Requests that change nothing.
-_READS = frozenset({"DescribeAclsRequest", "DescribeProducersRequest"})
+_READS = frozenset(
+    {
+        "DescribeAclsRequest",
+        "DescribeClientQuotasRequest",
+        "DescribeConfigsRequest",
+        "DescribeProducersRequest",
+        "ListGroupsRequest",
+        "ListTransactionsRequest",
+    }
+)
 _ANY, _TOPIC, _LITERAL = 1, 2, 3
+#: Kafka's number for groups among the resources that have settings.
+_GROUP_SETTINGS = 32
+_SESSION_TIMEOUT = "consumer.session.timeout.ms"
 #: Kafka's numbers in its protocol; other types of resources are never fenced.
 _RESOURCE_TYPES = {2: "topic", 3: "group", 4: "cluster", 5: "transactional_id"}
 _PATTERNS = {3: "literal", 4: "prefixed"}
@@ -148,11 +167,55 @@ class EveryBroker:
             led.setdefault(leader, []).append(partition)
         requests = {leader: _describe_producers(partitions) for leader, partitions in led.items()}
         found: dict[TopicPartition, list[Producer]] = {}
-        for answer in self._ask("reading producers", requests, _producers_in, timeout).values():
-            if isinstance(answer, KafkaUnavailable):
-                raise answer
+        for answer in self._all("reading producers", requests, _producers_in, timeout):
             found |= answer
         return found
+
+    def client_quotas(self, broker: int, timeout: float = _SECONDS) -> dict[QuotaEntity, dict[str, float]]:
+        """Return the limits by name of each entity that has client quotas, as one broker knows them.
+
+        Raises:
+            KafkaUnavailable: the broker does not answer, or refuses.
+        """
+        everything = DescribeClientQuotasRequest(components=[], strict=False)
+        answer = self._ask("reading client quotas", {broker: everything}, _quotas_in, timeout)[broker]
+        if isinstance(answer, KafkaUnavailable):
+            raise answer
+        return answer
+
+    def groups(self, brokers: Iterable[int], timeout: float = _SECONDS) -> dict[str, ListedGroup]:
+        """Return the groups of every protocol that these brokers coordinate, by name.
+
+        Raises:
+            KafkaUnavailable: a broker does not answer, or refuses.
+        """
+        found: dict[str, ListedGroup] = {}
+        for answer in self._all(
+            "listing groups", {broker: ListGroupsRequest(min_version=0) for broker in brokers}, _groups_in, timeout
+        ):
+            found |= answer
+        return found
+
+    def transactional_ids(self, brokers: Iterable[int], timeout: float = _SECONDS) -> list[KnownTransaction]:
+        """Return the transactional ids that these brokers coordinate and the principal may describe, by name.
+
+        Raises:
+            KafkaUnavailable: a broker does not answer, refuses, or is older than Kafka 3.0.
+        """
+        requests = {broker: ListTransactionsRequest(state_filters=[], producer_id_filters=[]) for broker in brokers}
+        answers = self._all("listing transactional ids", requests, _transactions_in, timeout)
+        return sorted((found for answer in answers for found in answer), key=lambda found: found.transactional_id)
+
+    def session_seconds(self, broker: int, groups: Iterable[str], timeout: float = _SECONDS) -> dict[str, float]:
+        """Return by name the session timeout that the broker applies to groups of the newer protocol, in seconds.
+
+        A group whose settings the broker does not show is left out.
+
+        Raises:
+            KafkaUnavailable: the broker does not answer, or is older than Kafka 3.8.
+        """
+        (answer,) = self._all("reading settings of groups", {broker: _describe_groups(groups)}, _sessions_in, timeout)
+        return answer
 
     def close(self) -> None:
         """Disconnect; the next request connects again."""
@@ -174,6 +237,15 @@ class EveryBroker:
         if any(isinstance(answer, KafkaUnavailable) for answer in answers.values()):
             # A broker that has moved, or came back, is known to a new client only.
             self.close()
+        return answers
+
+    def _all(self, what: str, requests: Mapping[int, Any], parse: Callable[[Any], T], timeout: float) -> list[T]:
+        """Return the parsed answers of all brokers; raise the first error."""
+        answers = []
+        for answer in self._ask(what, requests, parse, timeout).values():
+            if isinstance(answer, KafkaUnavailable):
+                raise answer
+            answers.append(answer)
         return answers
 
     def _connected(self, timeout: float) -> _BrokerReader:
@@ -242,6 +314,50 @@ def _producers_in(answer: Any) -> dict[TopicPartition, list[Producer]]:
     return found
 
 
+def _quotas_in(answer: Any) -> dict[QuotaEntity, dict[str, float]]:
+    _raise_code(_good(answer))
+    return {
+        QuotaEntity.of({part.entity_type: part.entity_name for part in entry.entity}): {
+            value.key: value.value for value in entry.values
+        }
+        for entry in answer.entries or ()
+    }
+
+
+def _groups_in(answer: Any) -> dict[str, ListedGroup]:
+    _raise_code(_good(answer))
+    return {
+        group.group_id: ListedGroup(group.protocol_type, (group.group_type or "").lower()) for group in answer.groups
+    }
+
+
+def _transactions_in(answer: Any) -> list[KnownTransaction]:
+    _raise_code(_good(answer))
+    return [
+        KnownTransaction(found.transactional_id, found.producer_id, found.transaction_state)
+        for found in answer.transaction_states
+    ]
+
+
+def _describe_groups(groups: Iterable[str]) -> DescribeConfigsRequest:
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest(
+        resources=[
+            resource(resource_type=_GROUP_SETTINGS, resource_name=group, configuration_keys=[_SESSION_TIMEOUT])
+            for group in groups
+        ]
+    )
+
+
+def _sessions_in(answer: Any) -> dict[str, float]:
+    return {
+        group.resource_name: int(setting.value) / 1000
+        for group in _good(answer).results
+        for setting in group.configs or ()
+        if setting.name == _SESSION_TIMEOUT and setting.value
+    }
+
+
 def _good(answer: Any) -> Any:
     """Return the answer; raise the error that stands in place of an answer."""
     if isinstance(answer, KafkaError):
@@ -252,7 +368,7 @@ def _good(answer: Any) -> Any:
 def _raise_code(part: Any) -> None:
     """Raise the error that an answer, or a part of it, has."""
     if part.error_code:
-        raise for_code(part.error_code)(part.error_message)
+        raise for_code(part.error_code)(getattr(part, "error_message", None))
 
 
 def _entries_in(answer: Any) -> frozenset[AclEntry]:

@@ -231,12 +231,22 @@ def _listed(group: Any) -> GroupInfo:
 
 def _group(description: Any) -> GroupInfo:
     members = tuple(
-        Member(m.client_id, m.host, tuple(TopicPartition(p.topic, p.partition) for p in m.assignment.topic_partitions))
+        Member(
+            m.client_id,
+            m.host,
+            tuple(TopicPartition(p.topic, p.partition) for p in m.assignment.topic_partitions),
+            m.group_instance_id,
+        )
         for m in description.members
     )
     protocol_type = "" if description.is_simple_consumer_group else "consumer"
     return GroupInfo(
-        description.group_id, _state(description.state), description.type.name.lower(), protocol_type, members
+        description.group_id,
+        _state(description.state),
+        description.type.name.lower(),
+        protocol_type,
+        members,
+        description.partition_assignor or "",
     )
 
 

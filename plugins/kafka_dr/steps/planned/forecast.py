@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr.actions.access.site_differences import keep_differences
 from kafka_dr.actions.readiness.observe import observe_pair
 from kafka_dr.actions.readiness.plan import (
     compared_positions,
@@ -15,6 +16,7 @@ from kafka_dr.actions.readiness.plan import (
 )
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.clients.inventory import list_clients
 from kafka_dr.domain.fencing.fence import FenceScope, count_modes, fence_changes
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan, GroupForecast
@@ -85,6 +87,9 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         copies=dict(observed.copies),
         terms=terms_of(procedure),
         objectives=procedure.progress.objectives,
+        clients=list_clients(observed.clients),
+        access=ready.access or {},
+        differences=keep_differences(procedure, observed),
     )
 
 

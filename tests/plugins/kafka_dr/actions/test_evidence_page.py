@@ -10,7 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 from kafka_dr.actions.evidence import evidence_page
+from kafka_dr.domain.clients import kinds
+from kafka_dr.domain.clients.inventory import SeenClients, list_clients
 from kafka_dr.domain.evidence.evidence import evidence_of
+from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.plain_text import visible_text
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
@@ -405,6 +408,20 @@ def test_cut_off_and_boundary_are_paired_by_the_plans_names() -> None:
     )
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", page) if ">orders-" in row]
     assert rows == [["orders-0", "10", "primary.orders-0", "not reached"], ["orders-1", "11", "primary.orders-1", "77"]]
+
+
+def test_clients_of_every_kind_are_shown() -> None:
+    """Number, fate, what happens, what the owner must do, and names; an unknown number is called unknown."""
+    queues = dict.fromkeys([f"queue-{n:02}" for n in range(22)], ListedGroup("share", "share"))
+    plan = {"topics": [], "unproven": [], "clients": [vars(one) for one in list_clients(SeenClients(queues))]}
+    page = evidence_page(evidence("completed", plan=plan))
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", page) if "kind" in row]
+    share, *unseen = [row for row in rows if len(row) == 6]
+    assert share[:3] == [kinds.SHARE.name, "22", "not moved"] and share[5].endswith("queue-19 and 2 more")
+    assert [row[:3] for row in unseen] == [
+        [kind.name, "unknown", "cannot be seen"] for kind in (kinds.WITHOUT_GROUP, kinds.WITHOUT_ENTRY)
+    ]
+    assert "Clients by kind" not in evidence_page(evidence("completed", plan={"topics": [], "unproven": []}))
 
 
 def test_steps_lie_within_the_time_line() -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.clients.inventory import SeenClients, list_clients
 from kafka_dr.domain.readiness.plan import (
     POLICY_MEANS,
     ExcludedGroup,
@@ -68,6 +69,8 @@ def test_every_field_changes_the_digest() -> None:
     changes |= {"cool_down": COOL_DOWN, "copies": {"standby.orders": "orders"}}
     changes |= {"fence_removes": ("x",), "fence_modes": {"x": 1}, "opening_adds": ("x",), "denials": ("x",)}
     changes |= {"terms": {"topology_digest": "x"}, "objectives": {"tier": "x"}}
+    changes |= {"clients": list_clients(SeenClients())}
+    changes |= {"access": {"orders": "login"}, "differences": {"count": 1}}
     assert set(changes) == set(PLAN.as_dict())
     found = len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest})
     assert found == len(changes) + 1

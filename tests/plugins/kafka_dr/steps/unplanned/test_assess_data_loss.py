@@ -231,11 +231,13 @@ def test_without_any_record_all_is_possibly_lost_and_nothing_certain(make_lost: 
     figures = assess(bench)
     assert row(figures) == (71, None, None) and figures["plan"]["inventory"]["unknown"] == 1
     assert figures["plan"]["groups"] == []
+    assert "Clients that the recorder does not record" in [one["kind"] for one in figures["plan"]["clients"]]
     assert (figures["last_sample_at"], figures["source_last_seen_at"]) == (None, None)
     assert "no flight recorder" in figures["plan"]["unproven"][0]
     assert topics_left(bench.procedure()) == ["orders"]
     text = loss_markdown(figures["plan"], "d")
     assert "the upper bound is unknown" in text and "**There was no recorder**" in text
+    assert "| Clients that the recorder does not record | unknown | cannot be seen |" in text
 
 
 def test_the_sample_is_shown_beside_what_saw_the_source_later(
