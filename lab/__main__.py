@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.environment.bring_up import ISOLATIONS, POLICIES, up
+from lab.environment.logins.kinds import CHOICES
 from lab.environment.production.profile import PROFILES
 from lab.environment.state import DEFAULT_STATE, Lab
 from lab.environment.take_down import down
@@ -43,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         help="workers of a Spark cluster to translate on (default: 0, Spark inside the task)",
     )
     up_command.add_argument("--profile", choices=PROFILES, help="size and security of the clusters (default: small)")
+    up_command.add_argument("--logins", choices=CHOICES, help="how clients log in, in profile small (default: scram)")
     for option, what in ((KAFKA_OPTION, "a cluster's brokers"), (CONNECT_OPTION, "its Connect worker and MM2")):
         up_command.add_argument(
             option, action="append", metavar="ALIAS=VERSION", help=f"Kafka version of {what}; may be repeated"
@@ -90,6 +92,7 @@ def _up(options: argparse.Namespace) -> int:
         profile=options.profile,
         kafka=read_pairs(KAFKA_OPTION, options.kafka),
         connect=read_pairs(CONNECT_OPTION, options.connect),
+        logins=options.logins,
     )
     return 0
 

@@ -21,6 +21,8 @@ from lab.environment.dedicated_mirror_maker import start_dedicated
 from lab.environment.drills.markers import mark_environment
 from lab.environment.drills.worker import drill_worker
 from lab.environment.locks import exclusive_lock
+from lab.environment.logins.kinds import ISSUER, SCRAM, has_issuer
+from lab.environment.logins.set_up import named_as_logged_in, prepare_logins
 from lab.environment.ports import free_ports
 from lab.environment.production.nodes import rights_by_certificate, start_nodes
 from lab.environment.production.postgres import start_postgres
@@ -74,6 +76,7 @@ def up(
     profile: str | None = None,
     kafka: Mapping[str, str] | None = None,
     connect: Mapping[str, str] | None = None,
+    logins: str | None = None,
 ) -> dict[str, Any]:
     """Start a lab, or the parts of an existing lab that are not running; return the lab's status document.
 
@@ -92,6 +95,8 @@ def up(
         kafka: Kafka version of brokers, by cluster; clusters that are not named run the newest. None: as in the
             existing lab, the newest everywhere for a new lab.
         connect: Kafka version of Connect workers and MirrorMaker 2, likewise.
+        logins: how clients log in, one of `CHOICES` in `logins/kinds.py`; None: as in the existing lab, `scram` for a
+            new lab.
 
     Raises:
         LabError: a process did not start (the text has the last lines of its logs), the existing lab has other
@@ -100,12 +105,15 @@ def up(
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
         versions = choose_versions(lab, kafka, connect, policy or "identity", dedicated or False)
-        _open(lab, policy, isolation, airflow, spark_workers, dedicated, profile)
+        if logins not in (None, SCRAM) and (kafka or connect):
+            raise LabError(f"only the newest Kafka has logins {logins} in the lab; leave out one of the two")
+        _open(lab, policy, isolation, airflow, spark_workers, dedicated, profile, logins)
         keep_versions(lab, versions)
         progress.say(f"lab under {lab.root}, {lab.load().policy} naming")
         fetch_versions(versions, progress)
         if lab.load().is_production:
             create_certificates(lab)
+        prepare_logins(lab)
         write_topology(lab)
         write_routing(lab)
         _make_private(lab)
@@ -166,18 +174,22 @@ def _open(
     spark_workers: int | None = None,
     dedicated: bool | None = None,
     profile: str | None = None,
+    logins: str | None = None,
 ) -> None:
     if not lab.exists():
         if profile == PRODUCTION and dedicated:
             raise LabError("profile production has no dedicated mode; leave out one of the two")
+        if logins not in (None, SCRAM) and (profile == PRODUCTION or dedicated):
+            raise LabError(f"only profile small with Connect workers has logins {logins}; leave out one of the two")
         _refuse_foreign_files(lab)
         options = (policy or "identity", isolation or "read_uncommitted", spark_workers or 0, dedicated or False)
-        lab.save(_new_record(*options, profile=profile or SMALL))
+        lab.save(_new_record(*options, profile=profile or SMALL, logins=logins or SCRAM))
     record = lab.load()
     choices = (
         (profile, record.profile, "profile"),
         (policy, record.policy, "naming"), (isolation, record.isolation, "isolation"),
         (spark_workers, record.spark_workers, "Spark workers"), (dedicated, record.dedicated, "dedicated mode"),
+        (logins, record.logins, "logins"),
     )  # fmt: skip
     for requested, present, option in choices:
         if requested is not None and requested != present:
@@ -204,14 +216,20 @@ def _refuse_foreign_files(lab: Lab) -> None:
 
 
 def _new_record(
-    policy: str, isolation: str, spark_workers: int = 0, dedicated: bool = False, profile: str = SMALL
+    policy: str,
+    isolation: str,
+    spark_workers: int = 0,
+    dedicated: bool = False,
+    profile: str = SMALL,
+    logins: str = SCRAM,
 ) -> LabRecord:
-    options: dict[str, Any] = {"spark_workers": spark_workers, "dedicated": dedicated}
+    options: dict[str, Any] = {"spark_workers": spark_workers, "dedicated": dedicated, "logins": logins}
     if profile == SMALL:
-        return make_record(policy, isolation, free_ports(PORTS), **options)
+        ports = free_ports([*PORTS, *([ISSUER] if has_issuer(logins) else [])])
+        return make_record(policy, isolation, ports, **options)
     ports, hosts = free_ports([*PORTS, *extra_ports(ALIASES)]), {POSTGRES: LOOPBACK}
     record = make_record(policy, isolation, ports, DATABASES, profile=profile, hosts=hosts, **options)
-    record.passwords |= {name: secrets.token_hex(16) for name in (KEY_STORES, f"database_{POSTGRES}")}
+    record.passwords |= {f"database_{POSTGRES}": secrets.token_hex(16)}
     return record
 
 
@@ -228,6 +246,7 @@ def make_record(
         *PRINCIPALS,
         SPARK,
         METRICS,
+        KEY_STORES,
         *(f"airflow_{name}" for name in ROLES),
         *(f"database_{name}" for name in databases),
     ]
@@ -300,7 +319,7 @@ def _start_worker(lab: Lab, worker: WorkerProcess, progress: ProgressLines) -> N
 
 def grant_rights(lab: Lab, alias: str) -> None:
     """Create a cluster's ACL entries, once per lab, so that fences that a procedure set or lifted stay unchanged."""
-    rights = [*acls.client_rights(), *acls.standing_fence(alias, lab.load().policy)]
+    rights = named_as_logged_in(lab, alias, [*acls.client_rights(), *acls.standing_fence(alias, lab.load().policy)])
     if lab.load().is_production:
         rights += rights_by_certificate(rights)
     lab.once(f"acls-{alias}", lambda: acls.create_bindings(admin_client(lab, alias), rights))

@@ -11,8 +11,9 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from lab.environment.jvm import java_command, properties_text, run_to_end
+from lab.environment.logins.listeners import listener_settings, scram_users
 from lab.environment.progress import wait_until
-from lab.environment.state import LOOPBACK, PRINCIPALS, Lab, write_private
+from lab.environment.state import LOOPBACK, Lab, write_private
 from lab.environment.versions.releases import RELEASES, Release
 from lab.environment.versions.zookeeper import await_unregistered, create_users, start_zookeeper, with_zookeeper
 
@@ -65,11 +66,6 @@ def admin_client(lab: Lab, alias: str) -> AdminClient:
     return AdminClient({**lab.client_properties(alias, "admin"), **settings})
 
 
-def scram_login(name: str, password: str) -> str:
-    """Return the JAAS configuration with which a Java client logs in by SCRAM."""
-    return f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{name}" password="{password}";'
-
-
 def write_broker_settings(lab: Lab, alias: str) -> None:
     """Write the properties file of a cluster's broker."""
     properties = _properties(lab, alias)
@@ -88,7 +84,7 @@ def broker_command(lab: Lab, alias: str) -> list[str]:
 def format_command(lab: Lab, alias: str) -> list[str]:
     """Write a Java argument file; return the command that formats a broker's storage and creates its SCRAM users."""
     record = lab.load()
-    users = [f"SCRAM-SHA-512=[name={name},password={record.passwords[name]}]" for name in PRINCIPALS]
+    users = [f"SCRAM-SHA-512=[name={name},password={record.passwords[name]}]" for name in scram_users(lab, alias)]
     arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(_properties_path(lab, alias))]
     for user in users:
         arguments += ["--add-scram", user]
@@ -117,23 +113,17 @@ def _properties(lab: Lab, alias: str) -> dict[str, object]:
         # The broker must advertise a second address, for clients outside of the containers.
         clients["OUTSIDE"] = f"{LOOPBACK}:{record.published[alias]}"
         bound["OUTSIDE"] = f"{record.hosts[alias]}:{OUTSIDE_PORT}"
-    login = scram_login("admin", record.passwords["admin"])
     return {
         "process.roles": "broker,controller",
         "node.id": 1,
         "controller.quorum.voters": f"1@{controller}",
         "listeners": _listeners(bound | {"CONTROLLER": controller}),
         "advertised.listeners": _listeners(clients),
-        "listener.security.protocol.map": ",".join(
-            [*(f"{name}:SASL_PLAINTEXT" for name in clients), "CONTROLLER:PLAINTEXT"]
-        ),
         "inter.broker.listener.name": "CLIENTS",
         "controller.listener.names": "CONTROLLER",
-        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
-        **{f"listener.name.{name.lower()}.scram-sha-512.sasl.jaas.config": login for name in clients},
         "log.dirs": _data_folder(lab, alias),
         **common_settings(),
+        **listener_settings(lab, alias, list(clients)),
     }
 
 

@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 
 import requests
 
-from lab.environment.brokers import LARGEST_MESSAGE, scram_login
+from lab.environment.brokers import LARGEST_MESSAGE
 from lab.environment.jvm import java_command, properties_text
+from lab.environment.logins.clients import java_login, java_settings
 from lab.environment.production.profile import member_name
-from lab.environment.production.transport import rest_settings, trust_settings
+from lab.environment.production.transport import rest_settings
 from lab.environment.progress import wait_until
-from lab.environment.state import DEDICATED, Lab, write_private
+from lab.environment.state import ALIASES, DEDICATED, Lab, write_private
 from lab.environment.versions.releases import RELEASES, Release
 
 READY_SECONDS = 240.0
@@ -31,6 +32,8 @@ POLICIES = {
     "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
 }
 FLOWS = {"standby": ("primary", "standby"), "primary": ("standby", "primary")}
+#: The user of MirrorMaker 2 and of Connect's workers.
+MIRROR_MAKER = "mm2"
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
@@ -265,13 +268,14 @@ def _checkpoint_intervals() -> dict[str, str]:
 
 def cluster_client(lab: Lab, alias: str, prefix: str) -> dict[str, str]:
     """Return MirrorMaker 2's client settings for a cluster, each key with `prefix`; `write_login` writes the login."""
-    return {
-        f"{prefix}bootstrap.servers": lab.bootstrap_servers(alias),
-        f"{prefix}security.protocol": "SASL_SSL" if lab.load().is_production else "SASL_PLAINTEXT",
-        f"{prefix}sasl.mechanism": "SCRAM-SHA-512",
-        f"{prefix}sasl.jaas.config": f"${{file:{_secrets_path(lab)}:login}}",
-        **{f"{prefix}{key}": value for key, value in trust_settings(lab).items()},
+    record = lab.load()
+    settings = {
+        "bootstrap.servers": lab.bootstrap_servers(alias),
+        **java_settings(record, lab.authority, alias, MIRROR_MAKER),
     }
+    if java_login(record, lab.authority, alias, MIRROR_MAKER):
+        settings["sasl.jaas.config"] = f"${{file:{_secrets_path(lab)}:login_{alias}}}"
+    return {f"{prefix}{key}": value for key, value in settings.items()}
 
 
 def worker_properties(lab: Lab, worker: WorkerProcess) -> dict[str, object]:
@@ -313,7 +317,9 @@ def login_provider(lab: Lab) -> dict[str, object]:
 
 def write_login(lab: Lab) -> None:
     """Write MirrorMaker 2's login on both clusters to a file of mode 0600."""
-    write_private(_secrets_path(lab), properties_text({"login": scram_login("mm2", lab.load().passwords["mm2"])}))
+    record = lab.load()
+    logins = {f"login_{alias}": java_login(record, lab.authority, alias, MIRROR_MAKER) for alias in ALIASES}
+    write_private(_secrets_path(lab), properties_text(dict(logins)))
 
 
 def _secrets_path(lab: Lab) -> Path:

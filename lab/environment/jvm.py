@@ -8,6 +8,7 @@ from pathlib import Path
 
 import javaproperties
 
+from lab.environment.logins.clients import java_options
 from lab.environment.state import Lab, write_private
 from lab.environment.versions.releases import NEWEST, RELEASES
 from lab.environment.versions.version_jars import version_folder
@@ -38,6 +39,7 @@ def java_command(lab: Lab, name: str, heap: str, main: str, *arguments: str, ver
         f"-Xmx{heap}",
         *FLAGS,
         *_logging_options(lab, name, version),
+        *java_options(lab.load()),
         f"-Djava.io.tmpdir={temporary_folder(lab)}",
         "-cp",
         f"{version_folder(version)}/*",

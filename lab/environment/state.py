@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lab.environment.logins.clients import librdkafka_login
+from lab.environment.logins.kinds import KINDS_OF, SCRAM
 from lab.environment.processes import ProcessTable
 from lab.environment.production import profile as production
 from lab.environment.production.certificates import LabAuthority
@@ -54,6 +56,7 @@ class LabRecord:
         published: ports published on the host's 127.0.0.1, by service. Only the record that containers read has them.
         kafka: Kafka version of a cluster's brokers, by alias; clusters that are not listed run the newest version.
         connect: Kafka version of a cluster's Connect worker and MirrorMaker 2, likewise.
+        logins: how clients log in to the clusters, one of `CHOICES` in `logins/kinds.py`.
     """
 
     policy: str
@@ -71,6 +74,7 @@ class LabRecord:
     published: dict[str, int] = field(default_factory=dict)
     kafka: dict[str, str] = field(default_factory=dict)
     connect: dict[str, str] = field(default_factory=dict)
+    logins: str = SCRAM
 
     def address(self, name: str) -> str:
         """Return "host:port" of a service by its name in `ports`."""
@@ -95,6 +99,10 @@ class LabRecord:
     def kafka_of(self, alias: str) -> str:
         """Return the Kafka version of a cluster's brokers."""
         return self.kafka.get(alias, NEWEST)
+
+    def login_of(self, alias: str) -> str:
+        """Return the kind of login of a cluster, as of `logins/kinds.py`."""
+        return KINDS_OF[self.logins].get(alias, SCRAM)
 
     def connect_of(self, alias: str) -> str:
         """Return the Kafka version of a cluster's Connect worker, or of MirrorMaker 2 in its place."""
@@ -216,18 +224,12 @@ class Lab:
         return f"http://{self.load().address('drain')}"
 
     def client_properties(self, alias: str, principal: str) -> dict[str, str]:
-        """Return the librdkafka settings with which a principal connects to a cluster, including the password."""
+        """Return the librdkafka settings with which a user connects to a cluster, including the password."""
         record = self.load()
         if principal == production.CERTIFICATE_CLIENT:
             return self._certificate_client(record, alias)
-        return {
-            "bootstrap.servers": self.bootstrap_servers(alias),
-            "security.protocol": "SASL_SSL" if record.is_production else "SASL_PLAINTEXT",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": principal,
-            "sasl.password": record.passwords[principal],
-            **({"ssl.ca.location": str(self.authority.certificate)} if record.is_production else {}),
-        }
+        servers = {"bootstrap.servers": self.bootstrap_servers(alias)}
+        return servers | librdkafka_login(record, self.authority, alias, principal)
 
     def _certificate_client(self, record: LabRecord, alias: str) -> dict[str, str]:
         """Return the settings of the client whose certificate is its login; only `production` has such a client."""

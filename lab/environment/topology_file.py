@@ -10,6 +10,7 @@ import yaml
 from lab.environment.connect import FLOWS, KINDS, connector_name
 from lab.environment.dedicated_mirror_maker import all_settings
 from lab.environment.drills.markers import ENVIRONMENT
+from lab.environment.logins.clients import principal_name
 from lab.environment.signing_keys import public_key_of
 from lab.environment.state import ALIASES, DRILL_CLIENT, Lab, write_private
 from lab.install.jars import jars_folder
@@ -34,7 +35,7 @@ def write_routing(lab: Lab) -> None:
 def topology_settings(lab: Lab) -> dict[str, Any]:
     """Return the content of the topology file, in the form in which the product reads it."""
     return {
-        "clusters": {alias: _cluster(alias) for alias in ALIASES},
+        "clusters": {alias: _cluster(lab, alias) for alias in ALIASES},
         "naming": NAMING[lab.load().policy],
         "flows": [_flow(lab, source, target) for source, target in FLOWS.values()],
         "drain": {"connection": "drain_app"},
@@ -60,7 +61,7 @@ def _drill(lab: Lab) -> dict[str, Any]:
     if lab.load().has_drill_workers:
         own |= {"connect": {alias: f"connect_drill_{alias}" for alias in ALIASES}}
         own |= {"clients": {alias: f"kafka_{alias}_drill" for alias in ALIASES}}
-        own |= {"principals": [f"User:{DRILL_CLIENT}"]}
+        own |= {"principals": sorted({_principal(lab, alias, DRILL_CLIENT) for alias in ALIASES})}
     return own
 
 
@@ -71,12 +72,17 @@ def _routing(lab: Lab) -> dict[str, str]:
     return {"kind": "file", "path": str(lab.routing)}
 
 
-def _cluster(alias: str) -> dict[str, Any]:
+def _cluster(lab: Lab, alias: str) -> dict[str, Any]:
+    users = {"mirror_maker": "mm2", "orchestrator": "orchestrator", "exempt": "admin"}
     return {
         "connection": f"kafka_{alias}",
         "probe_connection": f"kafka_{alias}_probe",
-        "principals": {"mirror_maker": ["User:mm2"], "orchestrator": ["User:orchestrator"], "exempt": ["User:admin"]},
+        "principals": {role: [_principal(lab, alias, user)] for role, user in users.items()},
     }
+
+
+def _principal(lab: Lab, alias: str, user: str) -> str:
+    return f"User:{principal_name(lab.load().login_of(alias), user)}"
 
 
 def _flow(lab: Lab, source: str, target: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
@@ -38,8 +39,20 @@ class Connections:
         return Systems(request, topology, self)
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
-        """Return librdkafka's configuration, the extra of a `kafka` connection; BadInput if no servers are in it."""
-        config = self._read(connection_id).extra_dejson
+        """Return librdkafka's configuration, the extra of a `kafka` connection.
+
+        Raises:
+            BadInput: the connection does not exist, or no servers are in it.
+        """
+        try:
+            config = self._read(connection_id).extra_dejson
+        except AirflowNotFoundException:
+            raise BadInput(
+                f"Connection {connection_id} does not exist",
+                "neither Airflow's database, nor the environment, nor a secrets backend has it",
+                f"Create the connection {connection_id} of type `kafka`, with librdkafka's configuration in its extra,"
+                " or correct its name in the topology.",
+            ) from None
         if not config.get("bootstrap.servers"):
             raise BadInput(
                 f"Connection {connection_id} names no cluster",
@@ -57,8 +70,8 @@ class Connections:
         """Return the URL of Airflow's API, by Airflow's own configuration, and Switchback's login for it.
 
         Raises:
-            BadInput: the configuration names no API server; the connection names another one; or neither the
-                environment nor a secrets backend has the connection.
+            BadInput: the configuration names no API server; the connection names another one; the connection has a
+                token, but no account; or neither the environment nor a secrets backend has the connection.
         """
         connection = stored_outside_airflow(connection_id)
         url = _api_url()
@@ -69,6 +82,12 @@ class Connections:
                 f"{stated} in the connection, {url} in the configuration",
                 f"Remove the host from {connection_id}, or correct [core] execution_api_server_url or [api] base_url in"
                 " Airflow's configuration on this worker.",
+            )
+        if not connection.login and self.tls(connection_id).has_token:
+            raise BadInput(
+                f"Connection {connection_id} names no account",
+                "it has a token, and no login",
+                "Set the connection's login to the user name to whom the token belongs: that account never approves.",
             )
         return url, connection.login or "", connection.password or ""
 
@@ -88,7 +107,7 @@ class Connections:
         return token
 
     def tls(self, connection_id: str) -> HttpTls:
-        """Return the certificates of an `http` connection: `verify`, `cert` and `key` in its extra."""
+        """Return certificates and bearer token of an `http` connection, which stand in its extra."""
         return HttpTls.of_extra(self._read(connection_id).extra_dejson, connection_id)
 
     def archive_options(self, connection_id: str) -> dict[str, Any]:

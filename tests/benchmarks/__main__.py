@@ -31,6 +31,7 @@ BENCHMARKS = {
     "k": "acl_rights",
     "l": "readiness",
     "m": "web.page",
+    "n": "size.large_clusters",
 }
 
 

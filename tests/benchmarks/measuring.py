@@ -135,6 +135,10 @@ class PeakMemory:
         """Return the sum of the peaks, in MB, of processes whose command line is wanted."""
         return sum(kilobytes for command, kilobytes in self._peaks.values() if wanted(command)) // 1024
 
+    def largest(self, wanted: str) -> float:
+        """Return the largest peak, in MB, of one process whose command line has a text."""
+        return max(kilobytes for command, kilobytes in self._peaks.values() if wanted in command) / 1024
+
     def _watch(self) -> None:
         while not self._over.wait(0.1):
             for pid in family(self._root):

@@ -16,6 +16,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, KafkaUnavailable, NotReady, ReadBackFailed
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.descriptions import TopicToCreate
 from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
 from kafka_dr.hooks.brokers.log_directories import LogDirTool
 from kafka_dr.hooks.brokers.record import OffsetSpan
@@ -27,7 +28,7 @@ from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from lab.install.jars import jars_folder
 
 FORWARD = "primary-to-standby-source"
-MANY = 2_000
+MANY, MANY_TOPICS = 2_000, 100
 
 
 def config(status: dict[str, Any], alias: str, user: str = "admin") -> dict[str, Any]:
@@ -126,6 +127,22 @@ def test_creating_twice_is_harmless_and_another_shape_is_found_out(primary: Kafk
     with pytest.raises(ReadBackFailed):
         primary.create_partitions(topic, 5, timeout=1)
     assert sorted(primary.topics([topic, "not-there"])[topic].partitions) == list(range(6))
+
+
+def test_many_topics_are_made_by_one_request(primary: KafkaCluster, name: str) -> None:
+    """With their partitions, replicas and settings; again is harmless, and one of another shape is found out."""
+    topics = {
+        f"{name}-{number}": TopicToCreate(2, 1, {"cleanup.policy": "compact"}) for number in range(MANY_TOPICS)
+    } | {f"{name}-default": TopicToCreate(1)}
+    counts = {topic: asked.partitions for topic, asked in topics.items()}
+    for _ in range(2):
+        primary.create_topics(topics)
+        primary.await_leaders(counts)
+    assert {topic: len(info.partitions) for topic, info in primary.topics(topics).items()} == counts
+    assert primary.configs([f"{name}-7"])[f"{name}-7"].overrides == {"cleanup.policy"}
+    with pytest.raises(ReadBackFailed, match=f"'{name}-7' .* does not have 3 partitions with a leader.*2 partitions"):
+        primary.await_leaders(counts | {f"{name}-7": 3}, timeout=1)
+    primary.delete_topics(topics)
 
 
 def test_a_recreated_topic_has_another_id(primary: KafkaCluster, name: str) -> None:

@@ -389,7 +389,7 @@ class Bench:
         cluster = self.clusters[alias]
 
         def ranges(
-            spans: Mapping[TopicPartition, tuple[int, int]], limit: int | None = None
+            spans: Mapping[TopicPartition, tuple[int, int]], limit: int | None = None, **_: Any
         ) -> dict[TopicPartition, list[Any]]:
             within = {
                 tp: [

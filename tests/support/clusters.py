@@ -8,12 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
+from kafka_dr.domain.kafka_model.client_quotas import QuotaEntity
 from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction, Producer
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.brokers.descriptions import Metadata, TopicInfo
-from kafka_dr.hooks.brokers.group_requests import Position, PositionColumns
+from kafka_dr.hooks.brokers.descriptions import Metadata, TopicInfo, TopicToCreate
+from kafka_dr.hooks.brokers.group_requests import OK, Position, PositionColumns
 
 
 class Own(dict[str, str]):
@@ -71,6 +72,9 @@ class Cluster:
         self.internal: dict[str, list[tuple[bytes, bytes]]] = {}
         self.partitions: dict[str, dict[int, int]] = {"orders": {0: 1}, "__switchback_probe": {0: 1}}
         self.broker_ids = [1]
+        #: Topics by request that created some, and those whose leaders were awaited.
+        self.requested: list[list[str]] = []
+        self.awaited: list[dict[str, int]] = []
         self.known_settings = {"num.io.threads"}
         self.members: dict[str, int] = {}
         self.types: dict[str, str] = {}
@@ -85,6 +89,8 @@ class Cluster:
         self.positions_read = 0
         self.away: KafkaUnavailable | bool = False
         self.answers_after = 0.0
+        self.scram = {"app": {"SCRAM-SHA-512": 4096}}
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.complained: frozenset[str] = frozenset()
         self.producers: dict[TopicPartition, list[Producer]] | KafkaUnavailable = {}
         self.other_groups: dict[str, ListedGroup] = {}
@@ -171,6 +177,18 @@ class Cluster:
             self.settings |= {name: dict(configs)} if configs else {}
             self.topic_ids |= {name: f"id-{name}-{self.deleted.count(name)}"} if name in self.deleted else {}
 
+    def create_topics(self, topics: Mapping[str, TopicToCreate]) -> None:
+        """Create topics in one request."""
+        self.requested.append(list(topics))
+        for name, topic in topics.items():
+            default = topic.replication_factor == -1
+            more = {} if default else {"replication_factor": topic.replication_factor}
+            self.create_topic(name, topic.partitions, configs=topic.configs, **more)
+
+    def await_leaders(self, partitions: Mapping[str, int], timeout: float) -> None:
+        """Every partition has a leader."""
+        self.awaited.append(dict(partitions))
+
     def create_partitions(self, topic: str, total: int, assignment: list[list[int]] | None = None) -> None:
         """Raise a topic's partitions, on the brokers of the assignment."""
         added = range(len(self.partitions[topic]), total)
@@ -217,9 +235,13 @@ class Cluster:
         self.answer()
         return dict.fromkeys(times, -1)
 
-    def users(self) -> frozenset[str]:
-        """Return the names of SCRAM users."""
-        return frozenset({"app"})
+    def scram_users(self) -> dict[str, dict[str, int]]:
+        """Return SCRAM mechanisms and iterations by user."""
+        return self.scram
+
+    def client_quotas(self) -> dict[QuotaEntity, dict[str, float]]:
+        """Return client quotas, as the test has set them."""
+        return self.quotas
 
     def broker_settings(self) -> frozenset[str]:
         """Return the names of the brokers' settings, as the test has set them."""
@@ -271,6 +293,13 @@ class Cluster:
             self.committed.setdefault(group, {}).update({tp: Position(o) for tp, o in offsets.items()})
             done[group] = dict.fromkeys(offsets, "ok")
         return done
+
+    def delete_groups(self, names: Iterable[str]) -> dict[str, str]:
+        """Delete groups with their positions."""
+        self.answer()
+        for name in (wanted := list(names)):
+            self.committed.pop(name, None)
+        return dict.fromkeys(wanted, OK)
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the settings of the topics that exist."""

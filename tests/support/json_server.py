@@ -56,7 +56,11 @@ class Greeting(JsonHandler):
 
 
 @contextmanager
-def served_over_tls(files: CertificateFiles, clients_of: LabAuthority | None = None) -> Iterator[str]:
+def served_over_tls(
+    files: CertificateFiles,
+    clients_of: LabAuthority | None = None,
+    handler: type[BaseHTTPRequestHandler] = Greeting,
+) -> Iterator[str]:
     """Serve during the block with a certificate; yield the address.
 
     Args:
@@ -80,7 +84,7 @@ def served_over_tls(files: CertificateFiles, clients_of: LabAuthority | None = N
             except OSError:
                 return
 
-    server = Server(("127.0.0.1", 0), Greeting)
+    server = Server(("127.0.0.1", 0), handler)
     Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
     try:
         yield f"https://127.0.0.1:{server.server_port}"

@@ -19,9 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from lab.environment.brokers import scram_login
 from lab.environment.jvm import java_command, properties_text, run_to_end
-from lab.environment.production.transport import trust_settings
+from lab.environment.logins.clients import java_login, java_settings
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab, write_private
 
@@ -68,12 +67,11 @@ def move_replicas(lab: Lab, alias: str, topic: str, partition: int, brokers: lis
 
 
 def _run_tool(lab: Lab, alias: str, name: str, main: str, *arguments: str) -> str:
-    own = client(lab, alias, "admin")
-    security = {key: own[key] for key in ("security.protocol", "sasl.mechanism")}
-    security["sasl.jaas.config"] = scram_login("admin", own["sasl.password"])
+    who = (lab.load(), lab.authority, alias, "admin")
+    security = java_settings(*who) | {"sasl.jaas.config": java_login(*who)}
     settings = lab.home / "arguments" / f"{name}-{alias}.properties"
-    write_private(settings, properties_text(security | trust_settings(lab)))
-    where = ["--bootstrap-server", own["bootstrap.servers"], "--command-config", str(settings)]
+    write_private(settings, properties_text(dict(security)))
+    where = ["--bootstrap-server", lab.bootstrap_servers(alias), "--command-config", str(settings)]
     return run_to_end(name, java_command(lab, name, "128m", main, *where, *arguments))
 
 

@@ -64,6 +64,12 @@ class Cluster:
             for name in there
         }
 
+    def partition_count(self, timeout: float = 0) -> int:
+        """Return the number of partitions."""
+        if self.away:
+            self._answer("topics")
+        return len(self.logs)
+
     def ends(
         self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", timeout: float = 0
     ) -> dict[TopicPartition, int]:

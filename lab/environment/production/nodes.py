@@ -15,8 +15,9 @@ from pathlib import Path
 
 from confluent_kafka.admin import AclBinding, AdminClient
 
-from lab.environment.brokers import admin_client, common_settings, release_of, scram_login
+from lab.environment.brokers import admin_client, common_settings, release_of
 from lab.environment.jvm import java_command, properties_text, run_to_end
+from lab.environment.logins.clients import scram_login
 from lab.environment.production.profile import (
     BROKERS,
     CERTIFICATE_CLIENT,

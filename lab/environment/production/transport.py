@@ -1,4 +1,4 @@
-"""TLS settings of the Java programs that connect to the clusters, and of Connect's REST API."""
+"""Certificates of the profile `production`, and TLS settings of Connect's REST API."""
 
 from __future__ import annotations
 
@@ -19,13 +19,6 @@ def create_certificates(lab: Lab) -> None:
     for name in (*names, *workers):
         lab.authority.key_store(name, password)
     lab.authority.trust_store(password)
-
-
-def trust_settings(lab: Lab) -> dict[str, str]:
-    """Return the settings by which a Java client trusts the lab's CA; {} in the profile `small`."""
-    if not lab.load().is_production:
-        return {}
-    return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(lab.authority.certificate)}
 
 
 def rest_settings(lab: Lab, worker: str, url: str) -> dict[str, str]:

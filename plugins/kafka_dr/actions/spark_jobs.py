@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
@@ -71,9 +73,24 @@ def write_frame(folder: Path, name: str, frame: pd.DataFrame) -> None:
     Raises:
         Contradiction: the column `topic` or `target_topic` has a name that Kafka does not allow.
     """
-    _refuse_illegal_topics(frame)
-    texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
-    (frame if len(frame) else frame.astype(texts)).to_parquet(private_file(folder / f"{name}.parquet"), index=False)
+    write_portions(folder, name, [frame])
+
+
+def write_portions(folder: Path, name: str, portions: Iterable[pd.DataFrame]) -> None:
+    """Write frames of equal columns as one input file `name`.parquet, one after the other; at least one frame.
+
+    Raises:
+        Contradiction: the column `topic` or `target_topic` has a name that Kafka does not allow.
+    """
+    with ExitStack() as stack:
+        file: pq.ParquetWriter | None = None
+        for frame in portions:
+            _refuse_illegal_topics(frame)
+            texts = dict.fromkeys(frame.select_dtypes(object).columns, "string")
+            rows = pa.Table.from_pandas(frame if len(frame) else frame.astype(texts), preserve_index=False)
+            if file is None:
+                file = stack.enter_context(pq.ParquetWriter(private_file(folder / f"{name}.parquet"), rows.schema))
+            file.write_table(rows.cast(file.schema))
 
 
 def _refuse_illegal_topics(frame: pd.DataFrame) -> None:
@@ -113,7 +130,7 @@ def _write_input(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
 def submit_job(
     procedure: Run, context: Any, job: str, input_folder: Path, output_folder: Path, failure_reason: str
 ) -> None:
-    """Submit a job to Spark and wait until the job has ended.
+    """Submit a job to Spark and wait until the job has ended; an empty context means that no Airflow task runs it.
 
     Raises:
         SparkFailed: the job failed, or was killed after the deadline `spark_seconds`.
@@ -129,6 +146,8 @@ def submit_job(
     spark_secret = procedure.systems.connections.spark_secret(procedure.topology.spark.connection)
     if spark_secret:
         secrets["KAFKA_DR_SPARK_SECRET"] = spark_secret
+    # OpenLineage describes the Airflow task that runs the job; a command has none.
+    outside_airflow: dict[str, Any] = {} if context else {"openlineage_inject_parent_job_info": False}
     submission = SparkSubmitOperator(  # noqa: AIR001 (run by the step, no task of a DAG)
         task_id="spark_submit",
         application=str(home / "jobs" / f"{job}.py"),
@@ -144,6 +163,7 @@ def submit_job(
         env_vars=secrets,
         name=f"{job} {procedure.id}",
         conf={"spark.ui.enabled": "false"} | (_PROTECTED if spark_secret else {}),
+        **outside_airflow,
     )
     limit = procedure.request.deadlines.spark_seconds
     try:

@@ -8,16 +8,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import yaml
 
+from kafka_dr.config.importing.client_settings import for_librdkafka
 from kafka_dr.config.importing.mirror_maker_properties import Converted, topology_from_properties
 from kafka_dr.config.settings import check_topology
 from kafka_dr.config.strict_yaml import read_text
-from kafka_dr.errors import BadInput
+from kafka_dr.domain.logins.certificate_principal import DEFAULT_RULES, principal_of_subject
+from kafka_dr.errors import BadInput, SwitchbackError
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.logins.key_store import subject_of_client
 from kafka_dr.hooks.whole_file import write_whole
+
+_ASK_SECONDS = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Java reads properties files as ISO-8859-1.
         text = read_text(options.properties, "MirrorMaker 2's configuration file", "ISO-8859-1")
-        converted = topology_from_properties(text, options.worker, options.template)
+        principal = partial(_certificate_principal, options.mapping_rules, options.ask_brokers)
+        converted = topology_from_properties(text, options.worker, options.template, principal)
         check_topology(converted.topology, f"the topology made from {options.properties}")
         files = _files(converted, options.out, options.connections)
         _refuse_to_overwrite(files, options.force)
@@ -63,8 +71,50 @@ def _parser() -> argparse.ArgumentParser:
         "--template",
         help="how your own replication policy class names topics, such as 'replicated-<source>-<topic>'",
     )
+    parser.add_argument(
+        "--mapping-rules",
+        help="ssl.principal.mapping.rules of the brokers, for the principal of MirrorMaker 2's certificate",
+    )
+    parser.add_argument("--ask-brokers", action="store_true", help="ask the brokers, as MirrorMaker 2, for these rules")
     parser.add_argument("--force", action="store_true", help="overwrite files that exist")
     return parser
+
+
+def _certificate_principal(rules: str | None, ask: bool, alias: str, java: Mapping[str, str]) -> tuple[str | None, str]:
+    """Return the principal of a certificate's subject, and a sentence on what it rests on; None if it is unknown."""
+    unknown = "state MirrorMaker 2's principal under `principals.mirror_maker`, else the fence refuses MirrorMaker 2"
+    try:
+        subject = subject_of_client(java)
+    except (OSError, ValueError) as error:
+        return None, f"the certificate of MirrorMaker 2 cannot be read ({type(error).__name__}); {unknown}"
+    if not subject:
+        return None, f"MirrorMaker 2 has no certificate, so that brokers may take it for User:ANONYMOUS; {unknown}"
+    told = rules
+    if told is None and ask:
+        try:
+            told = _only(KafkaCluster(alias, for_librdkafka(java).extra).mapping_rules(_ASK_SECONDS))
+        except SwitchbackError as error:
+            return None, f"the brokers did not tell their ssl.principal.mapping.rules ({error.reason}); {unknown}"
+        if told is None:
+            return None, f"brokers or listeners have different ssl.principal.mapping.rules; {unknown}"
+    try:
+        principal = principal_of_subject(subject, told or DEFAULT_RULES)
+    except ValueError as error:
+        return None, f"{error}; {unknown}"
+    if principal is None:
+        return None, f"no rule fits the subject {subject}; {unknown}"
+    if told is not None:
+        return principal, f"MirrorMaker 2's certificate makes it {principal}"
+    return principal, (
+        f"MirrorMaker 2's certificate makes it {principal} if the brokers have no ssl.principal.mapping.rules; if they"
+        " have, add --mapping-rules or --ask-brokers"
+    )
+
+
+def _only(values: frozenset[str]) -> str | None:
+    """Return the only value, DEFAULT for none; None if there are several."""
+    stated = sorted(value for value in values if value)
+    return (stated or [DEFAULT_RULES])[0] if len(stated) < 2 else None
 
 
 def _files(converted: Converted, out: Path, folder: Path) -> dict[Path, str]:

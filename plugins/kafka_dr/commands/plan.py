@@ -36,9 +36,7 @@ from kafka_dr.actions.scope.plan_scope import (
 )
 from kafka_dr.actions.scope.position_frames import COLUMNS
 from kafka_dr.commands.manual_actions import MANUAL_ACTIONS, record_manual_action
-from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Flow
-from kafka_dr.connections import Connections
 from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.loss.loss_page import loss_markdown
 from kafka_dr.domain.manual.acl_commands import planned_change
@@ -50,12 +48,10 @@ from kafka_dr.domain.manual.rollback import rollback_commands
 from kafka_dr.domain.manual.script import shell_script
 from kafka_dr.domain.readiness.plan import plan_markdown
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
-from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.private_files import private_file, private_folder
-from kafka_dr.procedure.binding import bound_to
 from kafka_dr.procedure.entries import OffsetsTranslated
-from kafka_dr.procedure.find import procedure_holding
-from kafka_dr.procedure.run import Run, opened_by
+from kafka_dr.procedure.find import procedure_holding, reopened_run
+from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.standing_fence import FENCING, OPENING, hook_fence_stands, own_denials
 from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo
 from kafka_dr.procedures import steps_of
@@ -110,16 +106,7 @@ def _procedure(options: argparse.Namespace) -> Run:
         return procedure_holding(options.source, options.target)
     if not options.procedure_id:
         raise BadInput("No procedure is named", "", "Give a procedure id, or --source and --target.")
-    topology, connections = load_topology(), Connections()
-    journal = Journal(connections.journal_url(topology.journal.connection))
-    opened = opened_by(journal, options.procedure_id)
-    if opened is None:
-        raise BadInput(
-            f"The journal has no procedure {options.procedure_id!a}",
-            "",
-            "Take the id from the evidence folder, or give --source and --target.",
-        )
-    return Run.reopened(opened, journal, topology, bound_to(opened, connections))
+    return reopened_run(options.procedure_id)
 
 
 def plan_text(procedure: Run) -> str:

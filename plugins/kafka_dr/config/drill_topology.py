@@ -60,6 +60,7 @@ def drill_topology(topology: Topology, source: str, target: str, names: DrillNam
         "fence_hook": None,
         "recorder": None,
         "groups": (),
+        "applications": (),
         "notifications": (),
         "drill": None,
         "cool_down_seconds": 0.0,

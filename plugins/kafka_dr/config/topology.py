@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from kafka_dr.config.applications import ApplicationSettings
 from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.drill import DrillSettings
 from kafka_dr.config.fields import (
@@ -266,6 +267,7 @@ class Topology(Model):
     """The whole topology file; `kafka_dr.config.settings.load_topology` reads it.
 
     Attributes:
+        applications: whose own logins on the target are tried before clients are moved there.
         drain: the application's hook that stops and starts its clients.
         source_probe: the application's hook that states whether the application reaches a source that seems lost.
         fence_hook: a hook of the site that fences a cluster by other means than ACLs.
@@ -290,6 +292,7 @@ class Topology(Model):
     spark: Named
     evidence: FilePath
     evidence_kept_days: Annotated[int, Field(strict=True, ge=1, le=36_500)] | None = None
+    applications: tuple[ApplicationSettings, ...] = ()
     drain: Named | None = None
     source_probe: Named | None = None
     fence_hook: FenceHookSettings | None = None

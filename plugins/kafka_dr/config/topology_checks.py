@@ -222,6 +222,26 @@ def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
             yield ("groups", index, "pattern"), f"the same pattern as groups[{first}], whose policy always applies"
 
 
+def applications_are_of_known_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield a problem for each application with a cluster that the file lacks, or with another one's name or prefix."""
+    aliases, first_index = _mapping(data.get("clusters")), dict[tuple[str, str], int]()
+    applications = data.get("applications")
+    for index, stated in enumerate(applications if isinstance(applications, list) else ()):
+        application = _mapping(stated)
+        for alias in _mapping(application.get("connections")):
+            if aliases and alias not in aliases:
+                yield (
+                    ("applications", index, "connections", str(alias)),
+                    f"{alias!a} is not a cluster of this file; clusters: {', '.join(map(ascii, aliases))}",
+                )
+        # Two applications with one prefix would have one topic, which one of them deletes while the other uses it.
+        for key in ("name", "prefix"):
+            if isinstance(value := application.get(key), str):
+                first = first_index.setdefault((key, value), index)
+                if first != index:
+                    yield ("applications", index, key), f"{value!a} is already the {key} of applications[{first}]"
+
+
 def notices_are_of_known_flows(data: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield a problem for each flow under `notifications` that the file does not have."""
     known = [f"{flow.get('source')}->{flow.get('target')}" for _, flow in _flows(data)]
@@ -245,6 +265,7 @@ CHECKS: tuple[Check, ...] = (
     naming_can_be_read_back,
     mirror_maker_settings,
     group_patterns_are_different,
+    applications_are_of_known_clusters,
     notices_are_of_known_flows,
 )
 

@@ -75,6 +75,8 @@ class TaskInstance:
 class AirflowApi:
     """Reads runs, gates and tasks. A token is reused until Airflow refuses it; the password is never shown.
 
+    If the connection has a bearer token of its own, no token is asked for, and the password is not used.
+
     Attributes:
         username: Switchback's own account.
     """
@@ -84,6 +86,7 @@ class AirflowApi:
         self.username = username
         self._password = password
         self._token: str | None = None
+        self._has_own_token = tls is not None and tls.has_token
 
     def __repr__(self) -> str:
         return f"AirflowApi({self._endpoint.base_url!r}, username={self.username!r})"
@@ -144,12 +147,14 @@ class AirflowApi:
     def _attempt(self, path: str, timeout: float) -> HttpAnswer:
         """Send a GET; if Airflow refuses the token with a 401, log in and send the GET once more."""
         answer = self._get_with_token(path, timeout)
-        if answer.status == 401:
+        if answer.status == 401 and not self._has_own_token:
             self._token = None
             answer = self._get_with_token(path, timeout)
         return answer
 
     def _get_with_token(self, path: str, timeout: float) -> HttpAnswer:
+        if self._has_own_token:
+            return self._endpoint.attempt("GET", path, timeout=timeout)
         if self._token is None:
             self._token = self._new_token(timeout)
             self._endpoint.hide(self._token)

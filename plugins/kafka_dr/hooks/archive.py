@@ -106,12 +106,29 @@ class Archive:
 
         Of an hour with merged files only, its last second is returned.
         """
+        newest = self._newest_file(kind)
+        if newest is None:
+            return None
+        hour, name = newest.removeprefix(f"{kind}/").rpartition("/")[::2]
+        text = f"{hour[:10]}T{name.partition('-')[0]}" if name[0].isdigit() else f"{hour.replace('/', 'T')}5959.0"
+        return datetime.strptime(text, "%Y-%m-%dT%H%M%S.%f").replace(tzinfo=UTC)
+
+    def newest_rows(self, kind: str, columns: list[str]) -> pa.Table | None:
+        """Return the rows of the newest file of one kind; None without files."""
+
+        def read() -> pa.Table | None:
+            newest = self._newest_file(kind)
+            return None if newest is None else self._get(newest, columns)
+
+        return _repeat_if_gone(read)
+
+    def _newest_file(self, kind: str) -> str | None:
+        """Return the path of the newest file within the flow's folder: of an hour, a single sample if there is one."""
         for hour in self.hours(kind):
-            names = [path.rpartition("/")[2] for path in self.names(kind, hour)]
+            names = self.names(kind, hour)
+            single = [name for name in names if name.rpartition("/")[2][0].isdigit()]
             if names:
-                times = [name.partition("-")[0] for name in names if name[0].isdigit()]
-                text = f"{hour[:10]}T{max(times)}" if times else f"{hour.replace('/', 'T')}5959.0"
-                return datetime.strptime(text, "%Y-%m-%dT%H%M%S.%f").replace(tzinfo=UTC)
+                return max(single or names)
         return None
 
     def files(self, kind: str, hour: str) -> dict[str, pa.Table | None]:

@@ -7,6 +7,7 @@ import ssl
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 
 from kafka_dr.errors import BadInput
 
@@ -26,6 +27,15 @@ def end_of_pem(pem: bytes, name: str) -> float:
         return x509.load_pem_x509_certificates(pem)[0].not_valid_after_utc.timestamp()
     except ValueError:
         raise _unreadable(name, "it is no PEM text with a certificate") from None
+
+
+def authorities_in(pem: bytes) -> dict[str, str]:
+    """Return the certificates in PEM text: SHA-256 in hexadecimal -> subject; {} if the text holds none."""
+    try:
+        certificates = x509.load_pem_x509_certificates(pem)
+    except ValueError:
+        return {}
+    return {one.fingerprint(hashes.SHA256()).hex(): one.subject.rfc4514_string() for one in certificates}
 
 
 def read_pem(path: str, name: str) -> bytes:

@@ -122,8 +122,9 @@ class JsonEndpoint:
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, GuardedAdapter())
         self._session.auth = auth
-        (tls or HttpTls()).prepare(self._session, self.base_url, system)
-        self._secrets = _forms_of(auth)
+        tls = tls or HttpTls()
+        tls.prepare(self._session, self.base_url, system)
+        self._secrets = _forms_of(auth) + ((tls.token,) if tls.token else ())
 
     def __repr__(self) -> str:
         return f"JsonEndpoint({self.base_url!r})"
@@ -172,7 +173,7 @@ class JsonEndpoint:
             return HttpAnswer(NO_ANSWER, text=f"no answer within {timeout:g} s", timed_out=True)
         except requests.ConnectionError as error:
             return HttpAnswer(
-                NO_ANSWER, text=f"no connection to {self.base_url} ({_root_cause(error)})", timed_out=_was_sent(error)
+                NO_ANSWER, text=f"no connection to {self.base_url} ({root_cause(error)})", timed_out=_was_sent(error)
             )
         except (requests.RequestException, HTTPError) as error:
             return HttpAnswer(NO_ANSWER, text=f"no usable answer ({type(error).__name__})", timed_out=True)
@@ -230,9 +231,9 @@ class JsonEndpoint:
         """
         default = (
             f"request {self.base_url} from the machine where the task ran. Without an answer, start {self.system} or"
-            " open the network; after HTTP 401 or 403, correct the login in the Airflow connection; after an error"
-            " of a certificate, correct `verify`, `cert` and `key` in that connection's extra; after another error,"
-            f" correct the cause that the log of {self.system} names"
+            " open the network; after HTTP 401 or 403, correct login or token in the Airflow connection; after an"
+            " error of a certificate, correct `verify`, `cert` and `key` in that connection's extra; after another"
+            f" error, correct the cause that the log of {self.system} names"
         )
         return self._failure(reason, self.shown(seen), next_step or default, may_pass)
 
@@ -280,7 +281,7 @@ def _forms_of(auth: tuple[str, str] | None) -> tuple[str, ...]:
     return tuple(sorted({basic, auth[1], quote(auth[1], safe="")}, key=len, reverse=True))
 
 
-def _root_cause(error: BaseException) -> str:
+def root_cause(error: BaseException) -> str:
     """Return the innermost reason of an error as text, without the request, whose body may hold a secret."""
     reason = getattr(error.args[0], "reason", error.args[0]) if error.args else error
     return one_line(str(reason).rsplit(": ", 1)[-1], 120)

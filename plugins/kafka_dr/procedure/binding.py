@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_dr.config.topology import Topology
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.logins.client_login import user_of
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.terms import BoundCluster, Terms
 from kafka_dr.errors import BindingBroken, SwitchbackError
+from kafka_dr.hooks.brokers.client import client_config
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import Binding, ProcedureOpened, facts_in
@@ -77,7 +79,7 @@ class BoundConnections:
 
 def address_of_kafka(config: Mapping[str, Any]) -> str:
     """Return where a Kafka client with this configuration connects, and as which user, without secrets."""
-    return _address(str(config["bootstrap.servers"]), config.get("sasl.username"))
+    return _address(str(config["bootstrap.servers"]), user_of(config))
 
 
 def address_of_login(login: tuple[str, str, str]) -> str:
@@ -92,9 +94,8 @@ def address_of_archive(options: Mapping[str, Any]) -> str:
 
 
 def _address(where: str, user: Any) -> str:
-    # A host may be written as a URL with a login in it.
-    where = re.sub(r"//[^/@]*@", "//", where)
-    return f"{where} as {user}" if user else where
+    # A host, or an issuer, may be written as a URL with a login in it.
+    return re.sub(r"//[^/@]*@", "//", f"{where} as {user}" if user else where)
 
 
 def bound_to(opened: ProcedureOpened | None, connections: Any) -> Any:
@@ -112,6 +113,10 @@ def bind_run(procedure: Run) -> Binding:
     topology, request = procedure.topology, procedure.request
     connections = procedure.systems.connections
     asked = {alias: procedure.systems.cluster(alias) for alias in answering_clusters(procedure)}
+    probe = topology.cluster(request.source).probe_connection
+    if probe and request.source in asked:
+        # Else a login that the client cannot do would be refused behind the fence.
+        client_config(connections.kafka(probe), request.source)
     ids, before = _cluster_ids(asked), _ids_of_last_run(procedure.journal)
     clusters = {}
     for alias in (request.source, request.target):

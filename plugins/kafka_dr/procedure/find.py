@@ -58,6 +58,24 @@ def procedure_holding(source: str, target: str) -> Run:
     return Run.reopened(opened, journal, topology, bound_to(opened, connections))
 
 
+def reopened_run(procedure_id: str) -> Run:
+    """Return the run of a procedure by its id, with the params of its start, for a command or a script.
+
+    Raises:
+        BadInput: the topology cannot be used, or no procedure of this id ever had a lease.
+    """
+    topology, connections = load_topology(), Connections()
+    journal = Journal(connections.journal_url(topology.journal.connection))
+    opened = opened_by(journal, procedure_id)
+    if opened is None:
+        raise BadInput(
+            f"The journal has no procedure {procedure_id!a}",
+            "",
+            "Take the id from the name of the procedure's folder in the evidence folder.",
+        )
+    return Run.reopened(opened, journal, topology, bound_to(opened, connections))
+
+
 def run_with_bad_params(context: Any) -> Run | None:
     """Return the run of a task whose params are invalid; None if the topology cannot be used, or for a drill's pass.
 

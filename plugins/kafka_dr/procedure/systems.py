@@ -11,6 +11,7 @@ from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.hooks.airflow_api import AirflowApi
+from kafka_dr.hooks.application_client import ApplicationClient, principal_of
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.anchor_topic import AnchorTopic
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -104,6 +105,17 @@ class Systems:
         """Return a writer with the probe's principal, whose writes a fence must refuse; None without a probe."""
         connection = self.topology.cluster(alias).probe_connection
         return RecordWriter(self.connections.kafka(connection), alias, self.scope) if connection else None
+
+    def application(self, alias: str, connection: str) -> ApplicationClient:
+        """Return a client of one cluster with the application's login that an Airflow connection has."""
+        self._refuse_in_drill("trying the login of an application", f"the connection {connection}")
+        settings = self.connections.kafka(connection)
+        return ApplicationClient(
+            principal_of(settings),
+            KafkaCluster(alias, settings, self.scope),
+            RecordWriter(settings, alias, self.scope),
+            RecordReader(settings, alias),
+        )
 
     @property
     def source_acls(self) -> ClusterAcls:

@@ -17,10 +17,20 @@ from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 
 #: Limit of one request, in seconds: a system that does not answer must not delay the next sample.
 ASK_SECONDS = 4.0
+#: Partitions, or groups, about which a cluster under load answers within a second, besides.
+_ANSWERED_A_SECOND = 1_500
 
 
 #: Limit of a request to the reverse flow's worker, in seconds: the worker runs near the source, whose site may be down.
 _FLOW_BACK_SECONDS = 2.0
+
+
+def ask_seconds(count: int) -> float:
+    """Return the limit of requests about so many partitions or groups, in seconds.
+
+    Without it, a cluster of tens of thousands of partitions would never answer in time, and count as silent for ever.
+    """
+    return ASK_SECONDS + count / _ANSWERED_A_SECOND
 
 
 @dataclass(frozen=True)

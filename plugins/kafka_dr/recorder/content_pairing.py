@@ -15,7 +15,7 @@ from kafka_dr.domain.offsets.content_pairs import OwnPair, PairSearch, suffix_st
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.recorder_rows import Kind, PartitionSeen, RecorderRows
 from kafka_dr.hooks.brokers.record import Consumed, OffsetSpan, record_of
-from kafka_dr.recorder.clients import ASK_SECONDS, Access
+from kafka_dr.recorder.clients import Access, ask_seconds
 
 #: Limit of source offsets read in one turn, over all partitions. Turn n of a sample reads from `starts[n]` on.
 _MOST_RECORDS = 200_000
@@ -68,10 +68,17 @@ class Pairing:
         self._newest_pairs: dict[tuple[TopicPartition, str | None, str | None], OwnPair] = {}
         self._last_read_at: dict[TopicPartition, float] = {}
         self._queued: set[TopicPartition] = set()
+        self._waiting_since: dict[TopicPartition, float] = {}
 
     def owe(self, changed: Iterable[TopicPartition]) -> None:
         """Queue changed source partitions for a search; a partition stays queued until a search has read its end."""
         self._queued.update(changed)
+
+    @property
+    def waiting(self) -> tuple[int, float]:
+        """Number of partitions that searches have left without a pair so far, and seconds since the oldest was left."""
+        oldest = min(self._waiting_since.values(), default=None)
+        return len(self._waiting_since), 0.0 if oldest is None else time.monotonic() - oldest
 
     def write(self, rows: RecorderRows, now: Mapping[TopicPartition, PartitionSeen]) -> list[str]:
         """Search the queued partitions for content pairs; return [], or a note that names partitions without pair.
@@ -92,6 +99,7 @@ class Pairing:
         for tp, pair in pairs.items():
             self._newest_pairs[_log_identity(queued[tp])] = pair
             rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, **pair._asdict())
+        self._waiting_since = {tp: self._waiting_since.get(tp, started) for tp in self._queued}
         unpaired = [str(tp) for tp in queued if tp not in pairs]
         note = (
             f"own pairs: {len(unpaired)} of {len(queued)} partitions have no new content pair: {first_few(unpaired, 3)}"
@@ -142,7 +150,7 @@ class Pairing:
             newest: the target's newest record, by source partition.
             ends_at: when the search must end, in monotonic seconds.
         """
-        ends = self._access.source.ends(list(newest), self._access.source_records.isolation, ASK_SECONDS)
+        ends = self._access.source.ends(list(newest), self._access.source_records.isolation, ask_seconds(len(newest)))
         share = max(_LEAST_SHARE, _MOST_RECORDS // len(newest))
         searches = {
             tp: SourceSearch(

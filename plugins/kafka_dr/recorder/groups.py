@@ -15,10 +15,14 @@ from kafka_dr.domain.recorder_rows import Kind, NewestRows, Positions, RecorderR
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import GroupInfo, TopicInfo
-from kafka_dr.recorder.clients import ASK_SECONDS, Side
+from kafka_dr.recorder.clients import Side, ask_seconds
 from kafka_dr.vocabulary import COMMITS_TOPIC, MOVED_GROUP_TYPES
 
 WHOLE, CHANGED = "whole", "changed"
+#: Limit of the first listing of groups, in seconds: their number is not known yet.
+_FIRST_SECONDS = 30.0
+#: Groups that are listed in the time in which the positions of one are read.
+_LISTED_IN_ONE = 4
 
 
 class Groups:
@@ -32,6 +36,7 @@ class Groups:
         self._positions = Positions()
         self._commit_ends: dict[int, int] = {}
         self._whole_is_due = True
+        self._listing_seconds = _FIRST_SECONDS
 
     def owe_whole(self) -> None:
         """Make the next successful `write` a whole listing: all states and positions, not only changes."""
@@ -56,7 +61,9 @@ class Groups:
         commits = source.topics.get(COMMITS_TOPIC)
         unlisted = {tp.partition for tp in commits.leaderless} if commits else set()
         whole, ends = self._whole_is_due and not unlisted, self._read_commit_ends(commits)
-        selected = {name: info for name, info in self._source.groups(ASK_SECONDS).items() if selects(name)}
+        listed = self._source.groups(self._listing_seconds)
+        self._listing_seconds = ask_seconds(len(listed))
+        selected = {name: info for name, info in listed.items() if selects(name)}
         groups = {name: info for name, info in selected.items() if info.type in MOVED_GROUP_TYPES}
         self.not_recorded = tuple(sorted(set(selected).difference(groups)))
         total = len(commits.partitions) if commits else 0
@@ -77,7 +84,10 @@ class Groups:
         """
         partitions = commits.led if commits else []
         try:
-            return {tp.partition: end for tp, end in self._source.ends(partitions, timeout=ASK_SECONDS).items()}
+            return {
+                tp.partition: end
+                for tp, end in self._source.ends(partitions, timeout=ask_seconds(len(partitions))).items()
+            }
         except KafkaUnavailable as error:
             if not error.from_broker:
                 raise
@@ -92,7 +102,9 @@ class Groups:
         ]
 
     def _read_positions(self, group_names: Collection[str]) -> dict[str, dict[tuple[str, int], int]]:
-        columns = self._source.position_columns(group_names, require_stable=False, timeout=ASK_SECONDS)
+        # A group has as many positions as its topics have partitions: a request about it takes longer than a listing.
+        seconds = ask_seconds(len(group_names) * _LISTED_IN_ONE)
+        columns = self._source.position_columns(group_names, require_stable=False, timeout=seconds)
         positions: dict[str, dict[tuple[str, int], int]] = {name: {} for name in group_names}
         for group, topic, partition, position in zip(*columns, strict=True):
             positions[group][topic, partition] = position

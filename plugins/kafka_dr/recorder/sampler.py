@@ -6,9 +6,12 @@ A sample names the systems and topics that could not be read; the next sample tr
 from __future__ import annotations
 
 import json
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -21,14 +24,16 @@ from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, NewestRows, Partition
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import TopicInfo
-from kafka_dr.hooks.brokers.record import OffsetSpan
-from kafka_dr.recorder.clients import ASK_SECONDS, SILENT, Access, Side
+from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
+from kafka_dr.recorder.clients import ASK_SECONDS, SILENT, Access, Side, ask_seconds
 from kafka_dr.recorder.content_pairing import Pairing
 from kafka_dr.recorder.groups import Groups
 from kafka_dr.recorder.mirror_topics import LOCATION, MirrorTopics
 
 #: Share of the interval for finding content pairs: the rest of a sample takes a second or two.
 _PAIRING_SHARE = 0.6
+#: Samples whose median distance counts as the recorder's pace: one slow sample is none.
+_PACE_SAMPLES = 6
 
 
 class Looker:
@@ -61,12 +66,17 @@ class Looker:
         self._missing_topics: frozenset[str] = frozenset()
         self._groups = Groups(access.source)
         self._topic_ids: dict[str, str] = {}
+        self._interval_seconds = interval_seconds
+        self._began: deque[float] = deque(maxlen=_PACE_SAMPLES)
+        #: By cluster, the number of partitions in its last answer.
+        self._sizes: dict[str, int] = {}
         self._pairing = Pairing(access, _PAIRING_SHARE * interval_seconds)
         self._problems: list[str] = []
 
     def look(self, whole: bool) -> RecorderRows:
         """Take one sample and return its rows: changes since the last sample, or all states if `whole`."""
         rows, self._problems = RecorderRows(int(time.time() * 1000)), []
+        self._began.append(time.monotonic())
         states = self._read_connect()
         flows_back = self._flows_back()
         # Read the target first: then copies of records above the source's log end lie above the target's log end.
@@ -96,9 +106,21 @@ class Looker:
             "groups_read": groups_read,
             "read_to": self._mirror_topics.read_to,
             "took_ms": int(time.time() * 1000) - rows.at,
+            **self._pace(),
         }
         rows.add(Kind.SAMPLE, details=json.dumps(details))
         return rows
+
+    def _pace(self) -> dict[str, float | None]:
+        """Return how far behind its interval the recorder is, and what waits for a content pair; times in seconds."""
+        apart = [later - earlier for earlier, later in pairwise(self._began)]
+        waiting, oldest = self._pairing.waiting
+        return {
+            "interval_seconds": self._interval_seconds,
+            "every_seconds": round(statistics.median(apart), 1) if apart else None,
+            "pairs_waiting": waiting,
+            "pairs_wait_seconds": round(oldest, 1),
+        }
 
     @contextmanager
     def _tolerating(self, what: str) -> Iterator[None]:
@@ -127,7 +149,8 @@ class Looker:
             states["source"] = "; ".join(str(connectors.status(name, ASK_SECONDS)) for name in connectors.sources)
             self._mirrors = connectors.topic_filter(ASK_SECONDS)
             self._syncs_location = self._mirrors.configs[connectors.sources[0]].get(LOCATION, "source")
-            self._replicated = connectors.offsets(ASK_SECONDS).of(self.flow.source)
+            many = ask_seconds(max(self._sizes.values(), default=0))
+            self._replicated = connectors.offsets(many).of(self.flow.source)
             states["checkpoint"] = str(connectors.status(connectors.checkpoint, ASK_SECONDS))
             self._checkpoint_config = connectors.config(connectors.checkpoint, ASK_SECONDS)
         return states
@@ -146,7 +169,9 @@ class Looker:
         self, cluster: KafkaCluster, what: str, partitions_of: Callable[[Mapping[str, TopicInfo]], list[TopicPartition]]
     ) -> Side:
         with self._tolerating(what):
-            topics = cluster.topics(timeout=ASK_SECONDS)
+            size = self._sizes.get(what) or cluster.partition_count(ASK_SECONDS)
+            topics = cluster.topics(timeout=ask_seconds(size))
+            self._sizes[what] = sum(len(topic.partitions) for topic in topics.values())
             partitions = partitions_of(topics)
             leaderless = tuple(tp for tp in partitions if topics[tp.topic].partitions[tp.partition] is None)
             led = sorted(set(partitions).difference(leaderless))
@@ -154,10 +179,12 @@ class Looker:
                 self._problems.append(
                     f"{what}: {count_of(len(leaderless), 'partition')} without leader: {first_few(leaderless, 3)}"
                 )
-            ends = cluster.ends(led, timeout=ASK_SECONDS)
-            starts = cluster.starts(led, timeout=ASK_SECONDS)
+            ends = cluster.ends(led, timeout=ask_seconds(len(led)))
+            starts = cluster.starts(led, timeout=ask_seconds(len(led)))
             spans = {tp: OffsetSpan(starts[tp], ends[tp]) for tp in led}
             return Side(True, topics, spans, cluster.seen_id, leaderless)
+        # A cluster that is away must not delay the next samples by the time that a large one may take.
+        self._sizes.pop(what, None)
         return SILENT
 
     def _replicating(self, topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
@@ -300,7 +327,9 @@ class Looker:
         topic = self.naming.remote(self.flow.source, self.naming.heartbeats_topic)
         with self._tolerating("heartbeats"):
             partitions = target.topics[topic].led if topic in target.topics else []
-            tails = self.access.target_records.last_records(partitions, timeout=ASK_SECONDS)
+            tails: dict[TopicPartition, Tail[Record]] = self.access.target_records.last_records(
+                partitions, timeout=ASK_SECONDS
+            )
             timestamps = [
                 decode_heartbeat(tail.last.key, tail.last.value).timestamp for tail in tails.values() if tail.last
             ]

@@ -19,11 +19,11 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_dr_spark.reading.fingerprints import NO_PRINTS, Headers, Prints, key_fingerprints, record_fingerprints
-from kafka_dr_spark.reading.matching import Records, join_records
+from kafka_dr_spark.reading.matching import Records
+from kafka_dr_spark.reading.msk_login import with_signer
+from kafka_dr_spark.reading.waves import cut_out, window_waves
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, ReadWindow
 
-#: Windows of a partition that are at most this many offsets apart are read as one window.
-NEARBY = 500
 # A read fails if the log has ended below the window's end for this many seconds; a high watermark can lag for a moment.
 ENDED_SECONDS = 5.0
 CONSUMER_SETTINGS = {
@@ -39,6 +39,9 @@ CONSUMER_SETTINGS = {
     "fetch.queue.backoff.ms": 5,
     "queued.min.messages": 20_000,
     "fetch.message.max.bytes": 262_144,
+    # A broker's answer and the client's queue, in bytes and in kB: records may be large, and partitions many.
+    "fetch.max.bytes": 16_000_000,
+    "queued.max.messages.kbytes": 32_768,
     "check.crcs": True,
 }
 # Errors about the consumer group: librdkafka requires a group id, but the group is never joined and needs no rights.
@@ -64,6 +67,8 @@ PASSING = {
 #: Most records and most bytes that a window buffers before its records are fingerprinted (the limit reached first
 #: counts), and the number of windows that are fingerprinted together.
 RECORDS_HELD, BYTES_HELD, WINDOWS_AT_ONCE = 1_000, 1_000_000, 64
+#: Most bytes that all windows of a cluster buffer together: a task may read thousands of windows at once.
+BYTES_IN_ALL = 64_000_000
 
 
 class WindowUnreadable(RuntimeError):
@@ -74,7 +79,7 @@ class KafkaAccess:
     """Client settings of source and target. Tasks carry these settings to the workers; no code prints them."""
 
     def __init__(self, source: Mapping[str, Any] | None, target: Mapping[str, Any]) -> None:
-        self._settings = {SOURCE: dict(source or {}), TARGET: dict(target)}
+        self._settings = {SOURCE: with_signer(source or {}), TARGET: with_signer(target)}
 
     def __repr__(self) -> str:
         return "KafkaAccess(...)"
@@ -208,6 +213,8 @@ class WindowReader:
         self._consumers: dict[str, Consumer] = {}
         self._partitions: dict[str, set[tuple[str, int]]] = {}
         self._deadline = time.monotonic() + limits.deadline_seconds
+        self._opened: dict[str, list[OpenWindow]] = {}
+        self._bytes_taken = {SOURCE: 0, TARGET: 0}
 
     def __enter__(self) -> Self:
         return self
@@ -229,19 +236,20 @@ class WindowReader:
         by_partition: dict[tuple[str, str, int], list[ReadWindow]] = {}
         for window in received:
             by_partition.setdefault(window[:3], []).append(window)
-        return [_cut_out(window, received, by_partition) for window in windows]
+        return [cut_out(window, received, by_partition) for window in windows]
 
     def _read_wave(self, wave: list[ReadWindow]) -> list[Records]:
         sides = {
             side: {(w.topic, w.partition): self.opened(w) for w in wave if w.side == side} for side in (SOURCE, TARGET)
         }
+        self._opened = {side: list(opened.values()) for side, opened in sides.items()}
         # Both clusters are read at once: while one cluster's records are processed, the other's broker already sends.
         with ThreadPoolExecutor(len(sides)) as pool:
             reads = [pool.submit(self._read_side, side, dict(pending)) for side, pending in sides.items() if pending]
         for read in reads:
             read.result()
-        for group in group_windows([opened_window for opened in sides.values() for opened_window in opened.values()]):
-            take_prints(group)
+        for side in sides:
+            self._take_all_prints(side)
         return [sides[window.side][window.topic, window.partition].records() for window in wave]
 
     def _read_side(self, side: str, pending: dict[tuple[str, int], OpenWindow]) -> None:
@@ -275,7 +283,16 @@ class WindowReader:
             ):
                 del pending[key]
                 finished.append(key)
+        self._bytes_taken[side] += sum(map(len, messages))
+        if self._bytes_taken[side] >= BYTES_IN_ALL:
+            self._take_all_prints(side)
         return finished
+
+    def _take_all_prints(self, side: str) -> None:
+        """Fingerprint what the windows of a cluster still buffer, also those that are complete."""
+        self._bytes_taken[side] = 0
+        for group in group_windows(self._opened.get(side, [])):
+            take_prints(group)
 
     def _consumer(self, side: str) -> Consumer:
         if side not in self._consumers:
@@ -368,32 +385,3 @@ def _is_end(side: str, name: tuple[str | None, int | None], error: KafkaError) -
         f"{place}: the read failed with {error.name()}; if this Kafka error is about rights, grant the client's user"
         " READ and DESCRIBE on the topic, else find the error in the brokers' logs"
     )
-
-
-def window_waves(windows: list[ReadWindow]) -> list[list[ReadWindow]]:
-    """Return the windows in waves, each with at most one window per cluster and partition.
-
-    Windows of a partition that are at most NEARBY offsets apart are merged.
-    """
-    merged: list[ReadWindow] = []
-    for window in sorted(set(windows)):
-        last = merged[-1] if merged else None
-        if last and last[:3] == window[:3] and window.start <= last.end + NEARBY:
-            merged[-1] = last._replace(end=max(last.end, window.end))
-        else:
-            merged.append(window)
-    waves: list[list[ReadWindow]] = []
-    last_wave: dict[tuple[str, str, int], int] = {}
-    for window in merged:
-        number = last_wave[window[:3]] = last_wave.get(window[:3], -1) + 1
-        if number == len(waves):
-            waves.append([])
-        waves[number].append(window)
-    return waves
-
-
-def _cut_out(
-    window: ReadWindow, received: dict[ReadWindow, Records], by_partition: dict[tuple[str, str, int], list[ReadWindow]]
-) -> Records:
-    containing = next(w for w in by_partition[window[:3]] if w.start <= window.start and window.end <= w.end)
-    return join_records([received[containing].between(window.start, window.end)])

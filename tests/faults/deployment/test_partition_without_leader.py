@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pandas as pd
 from confluent_kafka.admin import AdminClient
 
 from lab.checker import CheckResult
+from lab.checker.findings import Finding
 from lab.environment.production.nodes import start_nodes
 from lab.environment.production.profile import BROKERS, member_name
 from lab.environment.state import Lab
@@ -21,7 +23,7 @@ from tests.faults.support.trips import SteppedTrips
 from tests.support.lab_clients import client, move_replicas
 from tests.support.rehearsals import SEED, kept_if_it_fails
 
-#: The broker that is killed, and that holds the only replica of one partition.
+#: The broker that is stopped, and that holds the only replica of one partition.
 AWAY = BROKERS[1]
 _SECONDS = 60.0
 
@@ -39,8 +41,11 @@ class PartlyLost(SteppedTrips):
         return self.apart
 
     def lose_leader(self, alias: str) -> None:
-        """Kill the broker AWAY of a cluster with -9, and wait until the partition has no leader."""
-        kill(self.lab, f"broker-{member_name(alias, AWAY)}")
+        """Stop the broker AWAY of a cluster, and wait until the partition has no leader.
+
+        After kill -9 Kafka would give a partition whose only replica was there no leader, even with the broker back.
+        """
+        kill(self.lab, f"broker-{member_name(alias, AWAY)}", signal.SIGTERM)
         assert wait_for(lambda: self._leader(alias) == -1, _SECONDS), self.apart
 
     def _leader(self, alias: str) -> int | None:
@@ -55,6 +60,14 @@ class PartlyLost(SteppedTrips):
         self.await_samples()
         self.lose_leader(self.source)
         self.died_at = int(time.time() * 1000)
+
+    def settle(self) -> list[Finding]:
+        """Start the clients again, on the target, if they were stopped; then wait for their work there."""
+        if self._application is None:
+            source, self.source = self.source, self.target
+            self.start_clients()
+            self.source = source
+        return super().settle()
 
     def leave_transactions_open(self, count: int) -> None:
         """Leave none open: the source lives, and would abort them during the failover."""

@@ -34,6 +34,7 @@ from tests.support.staged_lab import acl
 
 TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+    "kafka-configs.sh": "kafka.admin.ConfigCommand",
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",

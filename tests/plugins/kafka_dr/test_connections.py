@@ -142,6 +142,18 @@ def test_the_database_chooses_neither_the_api_nor_the_journal(backend: str, monk
     assert Connections().api_login("api_x") == ("http://airflow:8080", "switchback", "p")
 
 
+def test_a_token_for_the_api_needs_its_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else Switchback's own account could not be told from an approver's."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow:8080")
+    extra = {"token_file": "/run/token"}
+    monkeypatch.setenv("AIRFLOW_CONN_API_X", json.dumps({"conn_type": "http", "extra": extra}))
+    with pytest.raises(BadInput, match="api_x names no account"):
+        Connections().api_login("api_x")
+    monkeypatch.setenv("AIRFLOW_CONN_API_X", json.dumps({"conn_type": "http", "login": "switchback", "extra": extra}))
+    assert Connections().api_login("api_x") == ("https://airflow:8080", "switchback", "")
+    assert Connections().tls("api_x").token_file == "/run/token"
+
+
 def test_the_database_chooses_no_spark_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clusters' logins travel to its executors."""
     database_under(monkeypatch, "MetastoreBackend")
@@ -198,6 +210,17 @@ LEADING = {
         "conn_type": "kafka",
         "extra": {"bootstrap.servers": "a:1,b:2", "sasl.username": "u", "sasl.password": "pw"},
     },
+    "a:1 as dr of https://issuer/token": {
+        "conn_type": "kafka",
+        "extra": {
+            "bootstrap.servers": "a:1",
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.client.id": "dr",
+            "sasl.oauthbearer.client.secret": "pw",
+            "sasl.oauthbearer.token.endpoint.url": "https://u:pw@issuer/token",
+        },
+    },
     "https://c:8083 as u": {
         "conn_type": "http",
         "host": "https://u:pw@c",
@@ -245,3 +268,9 @@ def test_the_database_does_not_choose_the_archive(backend: str, monkeypatch: pyt
         Connections().archive_options("archive_x")
     monkeypatch.setenv("AIRFLOW_CONN_ARCHIVE_X", json.dumps({"conn_type": "aws", "extra": {"key": "k"}}))
     assert Connections().archive_options("archive_x") == {"key": "k"}
+
+
+def test_a_missing_kafka_connection_is_named() -> None:
+    """A trial of an application's login tells it, too."""
+    with pytest.raises(BadInput, match="Connection kafka_nowhere does not exist"):
+        Connections().kafka("kafka_nowhere")

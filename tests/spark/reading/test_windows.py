@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 from kafka_dr_spark.reading import windows
 from kafka_dr_spark.reading.fingerprints import record_fingerprints
-from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader, WindowUnreadable, window_waves
+from kafka_dr_spark.reading.waves import window_waves
+from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader, WindowUnreadable
 from kafka_dr_spark.translation.case import Limits, ReadWindow
 
 from tests.spark.mock_clusters import MockCluster
@@ -175,3 +177,27 @@ def test_a_wave_holds_one_window_a_partition() -> None:
     far = ReadWindow("source", "t", 0, 5000, 5010)
     other = ReadWindow("source", "t", 1, 0, 10)
     assert window_waves([far, *near, other]) == [[ReadWindow("source", "t", 0, 0, 50), other], [far]]
+
+
+def test_all_windows_together_hold_a_bounded_number_of_bytes(
+    monkeypatch: pytest.MonkeyPatch, clusters: tuple[MockCluster, MockCluster]
+) -> None:
+    """A task reads thousands of windows, each of which alone would hold little enough; the records are the same."""
+    asked = [ReadWindow(side, "orders", p, 10, 290) for side in ("source", "target") for p in range(3)]
+    access, most = KafkaAccess(clusters[0].config, clusters[1].config), 1_000
+    held: list[int] = []
+
+    class Watched(WindowReader):
+        def _take_in(self, side: str, messages: list[Any], pending: dict[tuple[str, int], Any]) -> Any:
+            finished = super()._take_in(side, messages, pending)
+            held.append(sum(window._bytes_held for window in self._opened[side]))
+            return finished
+
+    with WindowReader(access, Limits(deadline_seconds=20)) as reader:
+        expected = reader.read(asked)
+    monkeypatch.setattr(windows, "BYTES_IN_ALL", most)
+    with Watched(access, Limits(deadline_seconds=20, rows_per_read=20)) as reader:
+        found = reader.read(asked)
+    assert max(held) < most
+    for before, now in zip(expected, found, strict=True):
+        assert np.array_equal(before.offsets, now.offsets) and np.array_equal(before.high, now.high)

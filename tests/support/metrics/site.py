@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.notices.service_notices import RECORDER, WATCHER
 from kafka_dr.domain.readiness.lag import FlowLag, PartitionLag
 from kafka_dr.domain.readiness.report import Checked, CompletedRun, Outlook, document_of
+from kafka_dr.domain.readiness.signs import RecorderPace
 from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.notices import NoticeState
@@ -55,6 +57,7 @@ def checked_at(now: datetime) -> Checked:
             ended_at=(now - timedelta(days=9)).isoformat(),
         ),
         drill_days=92.0,
+        recorder=asdict(RecorderPace(10.0, 9.5, 2, 20.0)),
     )
 
 

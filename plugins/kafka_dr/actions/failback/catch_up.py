@@ -11,6 +11,7 @@ from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.errors import NotReady
+from kafka_dr.hooks.brokers.record import digest_of
 from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import FlowBackCaughtUp, SourceEndsNoted, facts_of
@@ -151,5 +152,5 @@ def last_offsets(procedure: Run, partitions: Iterable[TopicPartition], isolation
     """
     infos = procedure.systems.source.topics({tp.topic for tp in partitions})
     existing = [tp for tp in partitions if tp.topic in infos and tp.partition in infos[tp.topic].partitions]
-    tails = procedure.systems.reader(procedure.request.source, isolation).last_records(existing)
+    tails = procedure.systems.reader(procedure.request.source, isolation).last_records(existing, take=digest_of)
     return {tp: tail.last.offset for tp, tail in tails.items() if tail.last is not None}

@@ -15,7 +15,7 @@ from kafka_dr.domain.kafka_model.transactions import (
     sees_every_transaction,
 )
 from kafka_dr.errors import BadInput, NotReady, SwitchbackError, SystemUnavailable
-from kafka_dr.hooks.brokers.record import OffsetSpan
+from kafka_dr.hooks.brokers.record import OffsetSpan, digest_of
 from kafka_dr.hooks.brokers.transactions import TransactionTool
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TransactionsOpen, TransactionsToAbort, facts_of
@@ -113,7 +113,8 @@ class OpenTransactions:
         if not spans:
             return []
         try:
-            records = self._procedure.systems.reader(self._procedure.request.source).ranges(spans, limit=1)
+            reader = self._procedure.systems.reader(self._procedure.request.source)
+            records = reader.ranges(spans, limit=1, take=digest_of)
         except (SystemUnavailable, BadInput) as error:
             self._reports.append(f"the first records of the transactions could not be read: {error}")
             records = {}

@@ -13,7 +13,7 @@ from kafka_dr.actions.fencing.open_transactions import OpenTransactions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import FenceNotProven, SystemUnavailable
-from kafka_dr.hooks.brokers.record import Record
+from kafka_dr.hooks.brokers.record import Record, Tail
 from kafka_dr.procedure.entries import ObservedProducers
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
@@ -127,7 +127,9 @@ def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list
     if not moving:
         return []
     try:
-        tails = procedure.systems.reader(procedure.request.source).last_records(sorted(moving))
+        tails: dict[TopicPartition, Tail[Record]] = procedure.systems.reader(procedure.request.source).last_records(
+            sorted(moving)
+        )
     except SystemUnavailable as error:
         return [f"{tp} from offset {offset} on ({error.reason})" for tp, offset in sorted(moving.items())]
     return [
@@ -148,5 +150,4 @@ def describe_record(record: Record) -> str:
         else datetime.fromtimestamp(record.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
     )
     key = "no key" if record.key is None else f"key with SHA-256 {hashlib.sha256(record.key).hexdigest()[:16]}"
-    size = sum(len(part or b"") for part in (record.key, record.value, *(value for _, value in record.headers)))
-    return f"newest record at offset {record.offset}, {at}, {key}, {size} bytes"
+    return f"newest record at offset {record.offset}, {at}, {key}, {record.size} bytes"

@@ -17,7 +17,7 @@ from kafka_dr.actions.history.journal_lineage import (
 )
 from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.internal_topics import syncs_of_the_other_flow
-from kafka_dr.actions.spark_jobs import write_frame
+from kafka_dr.actions.spark_jobs import write_frame, write_portions
 from kafka_dr.domain.failback.lineage import Lineage
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.authority import record_fact
@@ -48,7 +48,7 @@ def write_lineage(procedure: Run, folder: Path, bounds: pd.DataFrame, positions:
     if all(lineage == ONE_COPY for lineage in lineages.values()):
         return {}
     write_frame(folder, "segments", segments_frame(lineages, logs))
-    write_frame(folder, "syncs_back", syncs_of_the_other_flow(procedure))
+    write_portions(folder, "syncs_back", syncs_of_the_other_flow(procedure))
     return {str(tp): lineage.unknown for tp, lineage in sorted(lineages.items()) if lineage.unknown}
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from kafka_dr.actions.scope.topic_settings import portable_configs
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.descriptions import Settings
+from kafka_dr.hooks.brokers.descriptions import Settings, TopicToCreate
 from kafka_dr.procedure.authority import record_fact
-from kafka_dr.procedure.entries import MirrorMakerStopped, TopicsToCreate
+from kafka_dr.procedure.entries import FewerReplicasMade, MirrorMakerStopped, TopicsToCreate
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
+
+#: Most topics and most partitions in one request; a KRaft controller refuses more than 10,000 partitions.
+_TOPICS_AT_ONCE, _PARTITIONS_AT_ONCE = 200, 2_000
+_LEADER_SECONDS, _MOST_NAMED = 60.0, 100
 
 
 def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, int]]:
@@ -37,17 +43,63 @@ def missing_topics(procedure: Run) -> dict[str, int]:
 def create_missing_topics(procedure: Run) -> None:
     """Create the topics that clients will write to and that the target lacks, with the plan's partition counts.
 
-    Settings are copied from the source's topic. If the source is declared lost, settings are copied from the topic's
-    copy on the target. Settings that depend on the cluster are not copied.
+    Settings and the number of replicas are those of the source's topic. If the source is declared lost, they are those
+    of the topic's copy on the target. Settings that depend on the cluster are not copied, and a topic gets at most as
+    many replicas as the target has brokers. Many topics are created in one request, and all leaders awaited together.
     """
     missing = missing_topics(procedure)
     if not missing:
         return
     configs = configs_of_clients_topics(procedure, sorted(missing))
     record_fact(procedure.authority, Step.COMMIT_GROUPS, TopicsToCreate(creates_topics=list(missing)))
-    for topic, partitions in missing.items():
+    replicas = _replicas_to_make(procedure, sorted(missing))
+    topics = {
+        topic: TopicToCreate(partitions, replicas.get(topic, -1), portable_configs(configs[topic]))
+        for topic, partitions in missing.items()
+    }
+    for batch in _batches(topics):
         procedure.authority.hold()
-        procedure.systems.target.create_topic(topic, partitions=partitions, configs=portable_configs(configs[topic]))
+        procedure.systems.target.create_topics(batch)
+    procedure.systems.target.await_leaders(missing, _LEADER_SECONDS)
+
+
+def _replicas_to_make(procedure: Run, topics: list[str]) -> dict[str, int]:
+    """Return topic -> number of replicas that it gets; topics of which neither cluster states one are left out.
+
+    A note in the journal names the topics that get fewer replicas than they have.
+    """
+    wanted, brokers = _replicas_stated(procedure, topics), len(procedure.systems.target.brokers())
+    fewer = {topic: count for topic, count in wanted.items() if count > brokers}
+    if fewer:
+        named = dict(list(fewer.items())[:_MOST_NAMED])
+        note = FewerReplicasMade(fewer_replicas=named, brokers=brokers, topics=len(fewer))
+        record_fact(procedure.authority, Step.COMMIT_GROUPS, note)
+    return {topic: min(count, brokers) for topic, count in wanted.items()}
+
+
+def _replicas_stated(procedure: Run, topics: list[str]) -> dict[str, int]:
+    """Return topic -> number of replicas on the source; if the source is declared lost, those of the target's copy."""
+    lost = procedure.progress.without_source
+    names = {topic: procedure.naming.remote(procedure.flow.source, topic) if lost else topic for topic in topics}
+    infos = (procedure.systems.target if lost else procedure.systems.source).topics(sorted(names.values()))
+    return {
+        topic: max(map(len, infos[name].replicas.values()))
+        for topic, name in names.items()
+        if name in infos and infos[name].replicas
+    }
+
+
+def _batches(topics: Mapping[str, TopicToCreate]) -> Iterator[dict[str, TopicToCreate]]:
+    """Yield the topics in portions that one request takes; a larger topic is a portion by itself."""
+    batch: dict[str, TopicToCreate] = {}
+    for name, topic in topics.items():
+        partitions = sum(other.partitions for other in batch.values()) + topic.partitions
+        if batch and (len(batch) == _TOPICS_AT_ONCE or partitions > _PARTITIONS_AT_ONCE):
+            yield batch
+            batch = {}
+        batch[name] = topic
+    if batch:
+        yield batch
 
 
 def not_mirrored(procedure: Run) -> list[str]:

@@ -105,13 +105,17 @@ def early_result(procedure: Run, assessment: Path) -> EarlyTranslation | None:
     if not output_folder.exists():
         return None
     summary = json.loads((output_folder / "summary.json").read_text(encoding="utf-8"))
-    bounds = pd.read_parquet(
-        assessment.with_name(f"{assessment.name}.input") / Step.TRANSLATE_OFFSETS / "bounds.parquet"
-    )
+    job_input = assessment.with_name(f"{assessment.name}.input") / Step.TRANSLATE_OFFSETS
+    bounds = pd.read_parquet(job_input / "bounds.parquet")
     rows = procedure.artifacts.save("translated_ahead", pd.read_parquet(output_folder / "translation.parquet"))
     summary |= {name: [MissingRange(**missing_range) for missing_range in summary[name]] for name in ("holes", "cut")}
     copies = ends_of_copies(procedure, bounds)
-    return EarlyTranslation(**vars(rows), copies=copies, **{name: summary[name] for name in _SUMMARY_FIELDS})
+    return EarlyTranslation(
+        **vars(rows),
+        copies=copies,
+        job_input=procedure.artifacts.receipt_of(job_input),
+        **{name: summary[name] for name in _SUMMARY_FIELDS},
+    )
 
 
 def reuse_if_target_unchanged(
@@ -129,7 +133,8 @@ def reuse_if_target_unchanged(
     if ends_of_copies(procedure, copies) != early.copies:
         return None
     summary = {name: asdict(early)[name] for name in _SUMMARY_FIELDS}
-    return procedure.artifacts.load(early), summary | {"made_by": Step.ASSESS_DATA_LOSS.value}
+    made = {"made_by": Step.ASSESS_DATA_LOSS.value, "job_input": early.job_input}
+    return procedure.artifacts.load(early), summary | made
 
 
 def bounds_at_boundary(procedure: Run, bounds: pd.DataFrame) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from kafka_dr.actions.scope.flow_scope import copies_of_target, names_separate_d
 from kafka_dr.actions.scope.internal_topics import syncs_of_the_other_flow
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.actions.scope.topic_settings import append_time_in
-from kafka_dr.actions.spark_jobs import write_frame
+from kafka_dr.actions.spark_jobs import write_frame, write_portions
 from kafka_dr.domain.failback.lineage import CopiedSegment, Lineage
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.run import Run
@@ -104,12 +104,14 @@ def _write_copy_inputs(
 ) -> None:
     """Write the job's inputs: `segments`, and as `syncs_back` the originals' offset syncs under the copies' names."""
     write_frame(folder, "segments", segments_of(segments))
-    syncs = syncs_of_the_other_flow(procedure)
     names = {original.topic: tp.topic for tp, original in originals.items()}
-    write_frame(
+    write_portions(
         folder,
         "syncs_back",
-        syncs[syncs["topic"].isin(names)].assign(topic=lambda frame: frame["topic"].map(names).astype(object)),
+        (
+            syncs[syncs["topic"].isin(names)].assign(topic=lambda frame: frame["topic"].map(names).astype(object))
+            for syncs in syncs_of_the_other_flow(procedure)
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from kafka_dr.actions.scope.flow_scope import names_separate_directions, remote_
 from kafka_dr.actions.scope.plan_scope import boundary_of, cut_off_of
 from kafka_dr.actions.scope.topic_settings import append_time_in
 from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
+from kafka_dr.procedure.entries import Receipt
 from kafka_dr.procedure.run import Run
 
 
@@ -51,3 +52,14 @@ def open_to_clients(procedure: Run, topics: set[str]) -> set[str]:
     rules, exempt = target_rules(procedure), procedure.exempt(procedure.request.target)
     allowed = still_allowed(rules, FenceScope.writes(topics), exempt)
     return {topic for topic in topics if any(entry.endswith(f": {topic}") for entry in allowed)}
+
+
+def save_target_topics(procedure: Run) -> Receipt:
+    """Save the ids of the target topics to which positions are translated; return the receipt of the file.
+
+    By these ids a later translation notices that a topic was deleted or recreated.
+    """
+    copies = procedure.progress.move().planned.copies
+    names = {moved.remote for moved in procedure.progress.moved_topics()} | set(copies.values())
+    infos = procedure.systems.target.topics(sorted(names))
+    return procedure.artifacts.save_json("target_topics", {name: info.topic_id for name, info in infos.items()})

@@ -40,6 +40,7 @@ from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
 from kafka_dr.errors import KafkaUnavailable, ReadBackFailed, SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import Metadata
+from kafka_dr.hooks.brokers.record import Record, Tail
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, WriteResult
 from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.redaction import one_line
@@ -321,7 +322,9 @@ def newest_heartbeats(procedure: Run, seconds: float) -> list[int]:
     topics = procedure.systems.target.topics([topic], timeout=seconds)
     partitions = [TopicPartition(topic, partition) for partition in topics[topic].partitions] if topic in topics else []
     count = 2 * len(procedure.flow.connectors.source)
-    tails = procedure.systems.reader(procedure.request.target).last_records(partitions, count, timeout=seconds)
+    tails: dict[TopicPartition, Tail[Record]] = procedure.systems.reader(procedure.request.target).last_records(
+        partitions, count, timeout=seconds
+    )
     return sorted(
         {decode_heartbeat(record.key, record.value).timestamp for tail in tails.values() for record in tail.records}
     )

@@ -1,7 +1,8 @@
 """Check whether a flow could be failed over now, without changing anything; write the flow's readiness document.
 
 Invariants
-1. Nothing is written but the document: no lease, no journal entry, no record, no ACL entry.
+1. Nothing is written but the document: no lease, no journal entry, no record, no ACL entry. So applications' own logins
+   log in to the target, and do nothing else there.
 2. What cannot be read is a finding; the other checks run nevertheless.
 """
 
@@ -11,9 +12,11 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
+from kafka_dr.actions.access.site_differences import find_differences
+from kafka_dr.actions.access.trials import log_in_applications
 from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.actions.readiness.fingerprint import read_fingerprint
 from kafka_dr.actions.readiness.lag import measure_lag
@@ -24,11 +27,14 @@ from kafka_dr.actions.readiness.signs import (
     checkpoint_at,
     heartbeat_at,
     offset_sync_at,
+    recorder_pace,
     sample_at,
     watcher_at,
 )
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.concurrently import run_concurrently
+from kafka_dr.domain.access.all_differences import brief_differences
+from kafka_dr.domain.access.differences import Difference
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.drills import drill_findings
@@ -38,10 +44,13 @@ from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.readiness import NOT_YET_THERE, find_blockers
 from kafka_dr.domain.readiness.report import Checked, Outlook, document_of, movements_of
 from kafka_dr.domain.readiness.signs import (
+    RecorderPace,
     certificate_findings,
+    difference_findings,
     growth_findings,
     heartbeat_findings,
     lag_findings,
+    pace_findings,
     quiet_findings,
     recorder_findings,
     topics_awaited,
@@ -100,6 +109,8 @@ class FlowCheck:
         self._figures: list[Figure] = []
         self._ages: dict[str, float | None] = {}
         self._certificates: dict[str, float] = {}
+        self._pace: RecorderPace | None = None
+        self._differences: list[Difference] = []
         # Of what this check cannot read, the next one needs what the check before has read.
         self._movements = movements_of(before)
         self._awaited: dict[str, float] = (before or {}).get("awaited", {})
@@ -162,7 +173,9 @@ class FlowCheck:
             drill_days=self._procedure.flow.objectives.drill_days,
             retest_days=self._procedure.flow.objectives.retest_days,
             movements=self._movements,
+            differences=brief_differences(self._differences),
             awaited=self._awaited,
+            recorder=None if self._pace is None else asdict(self._pace),
         )
 
     def _judge(self, observation: Observation | None) -> FlowLag | None:
@@ -176,12 +189,14 @@ class FlowCheck:
                     ("checkpoint", checkpoint_at),
                     ("offset_sync", offset_sync_at),
                     ("sample", sample_at),
+                    ("recorder", recorder_pace),
                     ("watcher", watcher_at),
                     ("certificates", certificate_ends),
                 )
             }
             lagging = None if observation is None else start(measure_lag, procedure, observation)
             fingerprint = None if observation is None else start(read_fingerprint, procedure, observation)
+            logins = start(log_in_applications, procedure)
         self._now = procedure.journal.now()
         self._judge_signs(signs)
         self._certificates, _ = self._answer("certificates", signs["certificates"]) or ({}, None)
@@ -189,8 +204,12 @@ class FlowCheck:
         self._judge_installation()
         lag: FlowLag | None = self._answer("lag", lagging)
         self._judge_lag(lag)
+        trials = self._answer("applications", logins) or ()
         if observation is not None:
+            observation = replace(observation, trials=trials)
             self._judge_blockers(observation)
+            self._differences = find_differences(procedure, observation)
+            self._findings += difference_findings([difference.text for difference in self._differences])
             self._judge_copies(observation)
             self._judge_movements(observation, signs)
         today, days = self._answer("fingerprint", fingerprint), procedure.flow.objectives.drill_days
@@ -217,6 +236,8 @@ class FlowCheck:
             self._add_figure("heartbeat", self._ages["heartbeat"], why)
         if recorder is not None:
             self._findings += recorder_findings(self._ages["sample"], recorder.interval_seconds)
+            self._pace, _ = self._answer("recorder", signs["recorder"]) or (None, 0.0)
+            self._findings += pace_findings(self._pace)
         else:
             self._findings.append(
                 ReadinessFinding("recorder_missing", Gravity.WARNING, "", "the topology names no recorder")

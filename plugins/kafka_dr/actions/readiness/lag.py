@@ -20,7 +20,7 @@ from kafka_dr.domain.readiness.lag import (
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail, record_of
+from kafka_dr.hooks.brokers.record import OffsetSpan, RecordDigest, Tail, digest_of
 from kafka_dr.procedure.run import Run
 
 #: Records that are read on the source for all lagging partitions together, and least and most for one partition.
@@ -73,12 +73,12 @@ def _ends_of_existing(cluster: KafkaCluster, partitions: Iterable[TopicPartition
 
 def _newest_copies(
     procedure: Run, observation: Observation, partitions: Iterable[TopicPartition]
-) -> dict[TopicPartition, Tail]:
+) -> dict[TopicPartition, Tail[RecordDigest]]:
     """Return the last record of each partition that the target has, by source partition."""
     remote = {
         tp: to for tp, to in remote_partitions(procedure, partitions).items() if tp in observation.last.target_ends
     }
-    tails = procedure.systems.reader(procedure.request.target).last_records(remote.values())
+    tails = procedure.systems.reader(procedure.request.target).last_records(remote.values(), take=digest_of)
     return {tp: tails[to] for tp, to in remote.items()}
 
 
@@ -86,7 +86,7 @@ def _first_to_read(
     procedure: Run,
     begins: Mapping[TopicPartition, int],
     starts: Mapping[TopicPartition, int],
-    tails: Mapping[TopicPartition, Tail],
+    tails: Mapping[TopicPartition, Tail[RecordDigest]],
 ) -> dict[TopicPartition, int]:
     """Return where the newest copy may be on the source: at its timestamp, at least below `begin`."""
     times = {
@@ -104,7 +104,7 @@ class _Read:
     """Records of one partition that were read, and up to which offset."""
 
     to: int
-    records: list[Record] = field(default_factory=list)
+    records: list[RecordDigest] = field(default_factory=list)
 
 
 def _read_above(
@@ -115,30 +115,25 @@ def _read_above(
     spans = {tp: OffsetSpan(start, max(start, min(ends[tp], start + most))) for tp, start in first.items()}
     read, given_up = {tp: _Read(span.end) for tp, span in spans.items()}, dict[TopicPartition, str]()
     reader = procedure.systems.reader(procedure.request.source)
-    for record in reader.scan(spans, _READ_SECONDS, take=record_of, given_up=given_up):
+    for record in reader.scan(spans, _READ_SECONDS, take=digest_of, given_up=given_up):
         read[record.topic_partition].records.append(record)
     return read | {tp: _Read(spans[tp].start) for tp in given_up}
 
 
-def _digest(record: Record, like: Record) -> str:
+def _digest(record: RecordDigest, like: RecordDigest) -> str:
     return record.fingerprint(with_timestamp=not like.log_append_time)
 
 
-def _is_found(tail: Tail | None, records: Iterable[Record]) -> bool:
+def _is_found(tail: Tail[RecordDigest] | None, records: Iterable[RecordDigest]) -> bool:
     return any(
         _digest(record, copy) == _digest(copy, copy) for copy in (tail.records if tail else ()) for record in records
     )
 
 
-def _lag(partition: TopicPartition, log: SourceLog, tail: Tail | None, read: _Read) -> PartitionLag:
+def _lag(partition: TopicPartition, log: SourceLog, tail: Tail[RecordDigest] | None, read: _Read) -> PartitionLag:
     copy = tail.records[-1] if tail and tail.records else None
     like = copy or (read.records[0] if read.records else None)
-    seen = [SeenRecord(r.offset, _digest(r, like or r), r.timestamp, _size(r)) for r in read.records]
+    seen = [SeenRecord(r.offset, _digest(r, like or r), r.timestamp, r.size) for r in read.records]
     newest = None if tail is None or tail.end == 0 else _digest(copy, copy) if copy else _NO_RECORD
     dated = copy is not None and not copy.log_append_time
     return lag_of_partition(partition, log, newest, seen, read.to, dated)
-
-
-def _size(record: Record) -> int:
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers

@@ -11,6 +11,7 @@ from kafka_dr.actions.fencing.old_flow import writers_on_target
 from kafka_dr.actions.fencing.rules import source_rules, standing_change, target_rules
 from kafka_dr.actions.groups.selected import group_views, held_in_scope, immovable_in_scope
 from kafka_dr.actions.readiness.clients import see_clients
+from kafka_dr.actions.readiness.logins import cluster_logins, other_logins
 from kafka_dr.actions.readiness.owners import owner_view
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
 from kafka_dr.concurrently import run_concurrently
@@ -95,6 +96,8 @@ def observe_pair(
         has_fence_hook=procedure.systems.planned_fence_hook is not None,
         target_fence=standing_change(procedure, procedure.request.target),
         owners=_owners(procedure, (source, target), (flow, reverse)),
+        cluster_logins=cluster_logins(procedure),
+        other_logins=other_logins(procedure, _configs((flow, reverse))),
         writers=writers_on_target(procedure),
         unsigned_journal=not procedure.topology.journal.public_keys,
         unsigned_samples=procedure.topology.recorder is not None and not procedure.topology.recorder.public_keys,
@@ -105,14 +108,14 @@ def observe_pair(
 
 def _owners(procedure: Run, clusters: Iterable[ClusterView], flows: Iterable[FlowView | None]) -> OwnerView:
     """Return what is known of the programs that put back connectors of both flows, or ACL entries of both clusters."""
-    rules = {cluster.alias: cluster.rules for cluster in clusters}
-    configs = {
-        connector.name: connector.config
-        for flow in flows
-        if flow is not None and not flow.dedicated
-        for connector in flow.connectors
-    }
+    rules, configs = {cluster.alias: cluster.rules for cluster in clusters}, _configs(flows)
     return owner_view(procedure, rules, configs, [f for f in (procedure.flow, procedure.reverse_flow) if f is not None])
+
+
+def _configs(flows: Iterable[FlowView | None]) -> dict[str, Mapping[str, str]]:
+    """Return the configurations of the connectors that run in Connect, by name."""
+    running = [flow for flow in flows if flow is not None and not flow.dedicated]
+    return {connector.name: connector.config for flow in running for connector in flow.connectors}
 
 
 def two_samples(
@@ -137,7 +140,7 @@ def two_samples(
 
 
 def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[str]) -> ClusterView:
-    """Read a cluster's state: brokers, topics, groups, users; settings only of the topics in `configured`.
+    """Read a cluster's state: brokers, topics, groups, users, quotas; settings only of the topics in `configured`.
 
     Args:
         rules: the cluster's ACL rules, which become part of the result.
@@ -146,11 +149,16 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
     configs = cluster.configs([topic for topic in dict.fromkeys(configured) if topic in topics])
     views = {
         name: TopicView(
-            info.topic_id, len(info.partitions), min(map(len, info.replicas.values()), default=0), configs.get(name, {})
+            info.topic_id,
+            len(info.partitions),
+            min(map(len, info.replicas.values()), default=0),
+            configs.get(name, {}),
+            configs[name].overrides if name in configs else frozenset(),
         )
         for name, info in topics.items()
     }
     brokers = tuple(sorted(broker.id for broker in cluster.brokers()))
+    scram = cluster.scram_users()
     return ClusterView(
         cluster.alias,
         cluster.cluster_id(),
@@ -158,8 +166,10 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
         views,
         rules,
         group_views(cluster),
-        cluster.users(),
-        tuple(tp for _, info in sorted(topics.items()) for tp in info.leaderless),
+        users=None if scram is None else frozenset(scram),
+        leaderless=tuple(tp for _, info in sorted(topics.items()) for tp in info.leaderless),
+        scram=scram,
+        quotas=cluster.client_quotas(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -91,8 +92,14 @@ def records_per_second(observation: Observation) -> float:
     )
 
 
-def compared_positions(observation: Observation, checkpoints: pd.DataFrame, syncs: pd.DataFrame) -> pd.DataFrame:
+def compared_positions(
+    observation: Observation, checkpoints: pd.DataFrame, syncs: Iterable[pd.DataFrame]
+) -> pd.DataFrame:
     """Return the groups' positions on the source with lag, expected translation class, and MirrorMaker 2's re-reads.
+
+    Args:
+        checkpoints: MirrorMaker 2's checkpoints, as `checkpoints_of` returns them.
+        syncs: the flow's offset syncs in portions, as `offset_syncs_of` yields them.
 
     Returns:
         One row per position. Columns: group, topic, partition, position; lag (number of offsets from the position to
@@ -105,8 +112,10 @@ def compared_positions(observation: Observation, checkpoints: pd.DataFrame, sync
         observation.last.target_ends,
         "target_end",
     )
+    known = pd.Index(rows["position"].unique())
+    at_positions = [portion[known.get_indexer(pd.Index(portion["upstream"])) >= 0] for portion in syncs]
     sync_points = (
-        syncs[["topic", "partition", "upstream"]]
+        pd.concat(at_positions)[["topic", "partition", "upstream"]]
         .drop_duplicates()
         .rename(columns={"upstream": "position"})
         .assign(synced=True)

@@ -9,8 +9,12 @@ from typing import Any
 from kafka_dr.actions.old_source.source_views import newest_heartbeats
 from kafka_dr.actions.scope.internal_topics import syncs_place
 from kafka_dr.concurrently import run_concurrently
+from kafka_dr.config.topology import Recorder
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.readiness.signs import RecorderPace
+from kafka_dr.domain.recorder_rows import sample_details
 from kafka_dr.hooks.archive import Archive
+from kafka_dr.hooks.brokers.record import digest_of
 from kafka_dr.hooks.certificates import end_of_pem, end_of_server, read_pem
 from kafka_dr.procedure.run import Run
 from kafka_dr.recorder.journal_notes import name_in_journal
@@ -54,8 +58,27 @@ def sample_at(procedure: Run) -> float | None:
         return None
     if recorder.public_keys:
         return _seconds(procedure.journal.last_sign(name_in_journal(f"{flow.source}->{flow.target}")))
-    options = procedure.systems.connections.archive_options(recorder.connection) if recorder.connection else {}
-    return _seconds(Archive(recorder.archive, f"{flow.source}-to-{flow.target}", options).newest(SAMPLES))
+    return _seconds(_archive(procedure, recorder).newest(SAMPLES))
+
+
+def recorder_pace(procedure: Run) -> RecorderPace | None:
+    """Return how the flight recorder keeps up, by its newest sample; None without one that states it.
+
+    Raises:
+        ArchiveUnavailable: the archive cannot be read.
+    """
+    recorder = procedure.topology.recorder
+    rows = None if recorder is None else _archive(procedure, recorder).newest_rows(SAMPLES, ["at", "details"])
+    if rows is None:
+        return None
+    newest = max(rows.drop_null().to_pylist(), key=lambda row: row["at"], default={"details": "{}"})
+    return RecorderPace.of(sample_details(newest["details"]))
+
+
+def _archive(procedure: Run, recorder: Recorder) -> Archive:
+    flow, connections = procedure.flow, procedure.systems.connections
+    options = connections.archive_options(recorder.connection) if recorder.connection else {}
+    return Archive(recorder.archive, f"{flow.source}-to-{flow.target}", options)
 
 
 def certificate_ends(procedure: Run) -> dict[str, float]:
@@ -105,7 +128,7 @@ def _newest_record(procedure: Run, alias: str, topic: str) -> float | None:
     cluster = procedure.systems.source if alias == request.source else procedure.systems.target
     found = cluster.topics([topic], timeout=_SECONDS)
     partitions = [TopicPartition(topic, partition) for partition in found[topic].partitions] if topic in found else []
-    tails = procedure.systems.reader(alias).last_records(partitions, timeout=_SECONDS)
+    tails = procedure.systems.reader(alias).last_records(partitions, timeout=_SECONDS, take=digest_of)
     times = [record.timestamp for tail in tails.values() for record in tail.records if record.timestamp is not None]
     return max(times) / 1000 if times else None
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-
-import pandas as pd
 
 from kafka_dr.actions.history.seeds import seeded_offsets
 from kafka_dr.actions.scope.flow_scope import remote_partitions
-from kafka_dr.actions.scope.internal_topics import offset_syncs_of
+from kafka_dr.actions.scope.internal_topics import last_offset_syncs
 from kafka_dr.actions.scope.plan_scope import cut_off_of
 from kafka_dr.actions.scope.topic_settings import timestamps_comparable
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.mirror_records import OffsetSync
 from kafka_dr.domain.replication.drained import Proof, TailView, proof_of, why_not
-from kafka_dr.hooks.brokers.record import Tail
+from kafka_dr.hooks.brokers.record import OffsetSpan, RecordDigest, Tail, digest_of, record_of
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.procedure.entries import ReadinessChecked
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
@@ -33,7 +34,7 @@ class Drain:
         self.target = procedure.systems.reader(procedure.request.target)
         self.compare_timestamps = timestamps_comparable(procedure)
         self.proofs: dict[TopicPartition, Proof] = {}
-        self._source_last: dict[TopicPartition, Tail] | None = None
+        self._source_last: dict[TopicPartition, Tail[RecordDigest]] | None = None
         self._seeds = seeded_offsets(procedure)
 
     def look(self) -> dict[TopicPartition, Proof]:
@@ -47,6 +48,7 @@ class Drain:
         self.proofs |= {view.partition: proof for view in views if (proof := proof_of(view)) is not None}
         unproven = [view for view in views if view.partition not in self.proofs]
         unproven = [view for view in self._with_shared(unproven) if not self._store_proof(view)]
+        # Only the proof is kept of the records of a partition: thousands of partitions may have such records.
         unproven = [view for view in self._with_records_since_sync(unproven) if not self._store_proof(view)]
         if unproven:
             raise NotYet(
@@ -65,8 +67,8 @@ class Drain:
         flow = self.procedure.flow
         replicated = self.procedure.mirror_maker(flow).offsets().of(flow.source)
         if self._source_last is None:
-            self._source_last = self.source.last_records(self.cut_off)
-        target_last = self.target.last_records(self.remote[tp] for tp in partitions)
+            self._source_last = self.source.last_records(self.cut_off, take=digest_of)
+        target_last = self.target.last_records((self.remote[tp] for tp in partitions), take=digest_of)
         return [
             TailView(
                 partition=tp,
@@ -78,7 +80,7 @@ class Drain:
             for tp in partitions
         ]
 
-    def _fingerprint(self, tail: Tail, tp: TopicPartition) -> tuple[int, str] | None:
+    def _fingerprint(self, tail: Tail[RecordDigest], tp: TopicPartition) -> tuple[int, str] | None:
         last = tail.last
         return None if last is None else (last.offset, last.fingerprint(self.compare_timestamps[tp.topic]))
 
@@ -104,26 +106,27 @@ class Drain:
         }
         return [replace(view, shared=view.partition in shared) for view in views]
 
-    def _with_records_since_sync(self, views: list[TailView]) -> list[TailView]:
-        """Return the views with fingerprints of the records from the last offset sync on, on source and target."""
+    def _with_records_since_sync(self, views: list[TailView]) -> Iterator[TailView]:
+        """Yield the views with fingerprints of the records from the last offset sync on, on source and target."""
         if not views:
-            return []
-        syncs = offset_syncs_of(self.procedure).groupby(["topic", "partition"]).last()
-        return [self._read_since_sync(view, syncs) for view in views]
+            return
+        syncs = last_offset_syncs(self.procedure)
+        for view in views:
+            yield self._read_since_sync(view, syncs)
 
-    def _read_since_sync(self, view: TailView, syncs: pd.DataFrame) -> TailView:
-        tp = view.partition
-        if tuple(tp) not in syncs.index or view.source_last is None:
-            return view
-        upstream, downstream = (int(syncs[column].loc[tuple(tp)]) for column in ("upstream", "downstream"))
-        if view.cut_off - upstream > _MOST_RECORDS_READ:
+    def _read_since_sync(self, view: TailView, syncs: Mapping[TopicPartition, OffsetSync]) -> TailView:
+        tp, sync = view.partition, syncs.get(view.partition)
+        if sync is None or view.source_last is None or view.cut_off - sync.upstream > _MOST_RECORDS_READ:
             return view
         end = self.procedure.systems.target.ends([self.remote[tp]])[self.remote[tp]]
-        with_timestamps = self.compare_timestamps[tp.topic]
-        source_records = self.source.range(tp, upstream, view.cut_off)
-        target_records = self.target.range(self.remote[tp], downstream, end)
         return replace(
             view,
-            source_since=[record.fingerprint(with_timestamps) for record in source_records],
-            target_since=[record.fingerprint(with_timestamps) for record in target_records],
+            source_since=self._fingerprints(self.source, tp, tp, OffsetSpan(sync.upstream, view.cut_off)),
+            target_since=self._fingerprints(self.target, tp, self.remote[tp], OffsetSpan(sync.downstream, end)),
         )
+
+    def _fingerprints(
+        self, reader: RecordReader, tp: TopicPartition, where: TopicPartition, span: OffsetSpan
+    ) -> list[str]:
+        with_timestamps = self.compare_timestamps[tp.topic]
+        return list(reader.scan({where: span}, take=lambda message: record_of(message).fingerprint(with_timestamps)))

@@ -16,7 +16,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.errors import Contradiction, Refusal
-from kafka_dr.hooks.brokers.record import OffsetSpan
+from kafka_dr.hooks.brokers.record import OffsetSpan, digest_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import EndsNoted, GroupsCommitted
@@ -179,4 +179,5 @@ class ReverseCopies:
 
 def first_records(reader: RecordReader, spans: dict[TopicPartition, OffsetSpan]) -> dict[TopicPartition, str]:
     """Return partition -> fingerprint of the first record in its span; spans without records are left out."""
-    return {tp: records[0].fingerprint() for tp, records in reader.ranges(spans, limit=1).items() if records}
+    firsts = reader.ranges(spans, limit=1, take=digest_of)
+    return {tp: records[0].fingerprint() for tp, records in firsts.items() if records}

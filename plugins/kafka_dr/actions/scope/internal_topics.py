@@ -1,8 +1,13 @@
-"""Read MirrorMaker 2's internal topics from their beginning: offset syncs and checkpoints of a flow."""
+"""Read MirrorMaker 2's internal topics from their beginning: offset syncs and checkpoints of a flow.
+
+The active segment of such a topic is never compacted, and so may hold gigabytes. Offset syncs are therefore read and
+passed on in portions, and of checkpoints only the newest of each group and partition is kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -13,11 +18,13 @@ from kafka_dr.domain.mirror_maker.mirror_records import (
     CheckpointColumns,
     OffsetSync,
     decode_offset_syncs,
+    in_portions,
     newest_checkpoints,
 )
 from kafka_dr.domain.recorder_rows import RowPlace
 from kafka_dr.errors import BadInput, ConnectUnavailable, Contradiction
 from kafka_dr.hooks.brokers.record import key_and_value, record_of
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.procedure.run import Run
 
 _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
@@ -25,13 +32,23 @@ _LOCATION, _CONFIG_SECONDS = "offset-syncs.topic.location", 5.0
 _FOREIGN = 0.001
 
 
-def offset_syncs_of(procedure: Run) -> pd.DataFrame:
-    """Return all offset syncs of the flow, one row each: topic, partition, upstream, downstream, sequence.
+def offset_syncs_of(procedure: Run) -> Iterator[pd.DataFrame]:
+    """Yield all offset syncs of the flow in portions, one row each.
 
-    `topic` is the name on the source, `upstream` the source offset, `downstream` the target offset, and `sequence` the
-    row's place in the order in which the offset syncs were written.
+    Columns: topic (name on the source), partition, upstream (source offset), downstream (target offset), sequence (the
+    row's place in the order in which the offset syncs were written). The first portion has no rows.
     """
-    return _syncs_in(procedure, *syncs_place(procedure, procedure.flow))
+    return _portions(procedure, *syncs_place(procedure, procedure.flow))
+
+
+def last_offset_syncs(procedure: Run) -> dict[TopicPartition, OffsetSync]:
+    """Return the last offset sync of each source partition that has one."""
+    alias, topic = syncs_place(procedure, procedure.flow)
+    last: dict[TopicPartition, OffsetSync] = {}
+    for portion in in_portions(procedure.systems.reader(alias).read_all(topic, take=key_and_value)):
+        decoded = decode_offset_syncs(*zip(*portion, strict=True))
+        last |= {TopicPartition(sync.topic, sync.partition): sync for sync in decoded.records}
+    return last
 
 
 def syncs_place(procedure: Run, flow: Flow) -> tuple[str, str]:
@@ -67,29 +84,35 @@ def syncs_on_target(procedure: Run, missing: list[str]) -> pd.DataFrame:
     flow = procedure.flow
     topic = procedure.naming.offset_syncs_topic(flow.source)
     stored_on_target = syncs_location(procedure) == "target" and topic in procedure.systems.target.topics([topic])
-    return _syncs_in(procedure, flow.target, topic, missing) if stored_on_target else _syncs_frame([], [])
+    portions = _portions(procedure, flow.target, topic, missing) if stored_on_target else [_syncs_frame([], [])]
+    return pd.concat(list(portions), ignore_index=True)
 
 
-def syncs_of_the_other_flow(procedure: Run) -> pd.DataFrame:
-    """Return the offset syncs of the flow target -> source, one row each.
+def syncs_of_the_other_flow(procedure: Run) -> Iterator[pd.DataFrame]:
+    """Yield the offset syncs of the flow target -> source in portions, one row each; at least one portion.
 
     Columns: topic (of the target), partition, upstream (target offset), downstream (source offset), sequence.
     No rows if the pair has no such flow, if the cluster of its offset syncs is unknown or is a source that is declared
     lost, if the topic does not exist, or if the flow source -> target stores its own offset syncs in the same topic.
     """
-    reverse, nothing = procedure.reverse_flow, _syncs_frame([], [])
+    place = _place_of_the_other_flow(procedure)
+    return iter([_syncs_frame([], [])]) if place is None else _portions(procedure, *place)
+
+
+def _place_of_the_other_flow(procedure: Run) -> tuple[str, str] | None:
+    """Return cluster alias and topic of the other flow's offset syncs; None if there is none that can be read."""
+    reverse = procedure.reverse_flow
     if reverse is None:
-        return nothing
+        return None
     other_location, own_location = syncs_location(procedure.reversed), syncs_location(procedure)
     if other_location is None or own_location is None:
-        return nothing
+        return None
     place, own = _syncs_topic(procedure, reverse, other_location), _syncs_topic(procedure, procedure.flow, own_location)
     on_source = place[0] == procedure.request.source
     if place == own or (on_source and procedure.progress.without_source):
-        return nothing
-    if place[1] not in (procedure.systems.source if on_source else procedure.systems.target).topics([place[1]]):
-        return nothing
-    return _syncs_in(procedure, *place)
+        return None
+    exists = place[1] in (procedure.systems.source if on_source else procedure.systems.target).topics([place[1]])
+    return place if exists else None
 
 
 def syncs_location(procedure: Run) -> str | None:
@@ -104,14 +127,18 @@ def syncs_location(procedure: Run) -> str | None:
         return flow.mirror_maker.get(_LOCATION)
 
 
-def _syncs_in(procedure: Run, alias: str, topic: str, missing: list[str] | None = None) -> pd.DataFrame:
-    records = list(procedure.systems.reader(alias).read_all(topic, take=record_of))
-    decoded = decode_offset_syncs([r.key for r in records], [r.value for r in records])
+def _portions(procedure: Run, alias: str, topic: str, missing: list[str] | None = None) -> Iterator[pd.DataFrame]:
+    """Yield a topic's offset syncs in portions: first one without rows, which has the columns' types."""
+    yield _syncs_frame([], [])
+    malformed = read = 0
+    for records in in_portions(procedure.systems.reader(alias).read_all(topic, take=record_of)):
+        decoded = decode_offset_syncs([r.key for r in records], [r.value for r in records])
+        unreadable = {index for index, _ in decoded.malformed}
+        sequence = [r.offset for index, r in enumerate(records) if index not in unreadable]
+        malformed, read = malformed + len(unreadable), read + len(records)
+        yield _syncs_frame(decoded.records, sequence)
     if missing is not None:
-        tell_foreign(alias, topic, len(decoded.malformed), len(records), missing)
-    unreadable = {index for index, _ in decoded.malformed}
-    sequence = [r.offset for index, r in enumerate(records) if index not in unreadable]
-    return _syncs_frame(decoded.records, sequence)
+        tell_foreign(alias, topic, malformed, read, missing)
 
 
 def tell_foreign(alias: str, topic: str, foreign: int, read: int, missing: list[str]) -> None:
@@ -195,11 +222,22 @@ def _newest_checkpoints(
     if info is None:
         return newest_checkpoints([])
     begin = {TopicPartition(topic, p): read_to.get(RowPlace(info.topic_id, topic, p), 0) for p in info.partitions}
-    records = list(procedure.systems.reader(procedure.flow.target).read_all(topic, take=key_and_value, begin=begin))
-    checkpoints = newest_checkpoints(records)
+    checkpoints = newest_checkpoints(_Statements(procedure.systems.reader(procedure.flow.target), topic, begin))
     if missing is not None:
-        tell_foreign(procedure.flow.target, topic, checkpoints.malformed, len(records), missing)
+        tell_foreign(procedure.flow.target, topic, checkpoints.malformed, checkpoints.read, missing)
     return checkpoints
+
+
+@dataclass(frozen=True)
+class _Statements:
+    """Keys and values of an internal topic's records; each iteration reads the topic."""
+
+    reader: RecordReader
+    topic: str
+    begin: Mapping[TopicPartition, int]
+
+    def __iter__(self) -> Iterator[tuple[bytes | None, bytes | None]]:
+        return self.reader.read_all(self.topic, take=key_and_value, begin=self.begin)
 
 
 def checkpoints_frame(checkpoints: CheckpointColumns) -> pd.DataFrame:

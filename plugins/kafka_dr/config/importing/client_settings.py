@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kafka_dr.domain.logins.client_login import TOKEN
+
 CONNECTION_KEY = re.compile(r"bootstrap\.servers|security\.protocol|(sasl|ssl)\..+")
 
 _SAME = {
@@ -23,6 +25,8 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
     "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url",
     "sasl.oauthbearer.scope": "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
 _READ_ELSEWHERE = {
     "sasl.jaas.config",
@@ -38,8 +42,13 @@ _JAAS = {
     "password": "sasl.password",
     "principal": "sasl.kerberos.principal",
     "keyTab": "sasl.kerberos.keytab",
+    "clientId": "sasl.oauthbearer.client.id",
+    "clientSecret": "sasl.oauthbearer.client.secret",
+    "scope": "sasl.oauthbearer.scope",
+    "ssl.truststore.location": "https.ca.location",
 }
-_JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""", re.DOTALL)
+_TOKEN_HANDLER = re.compile(r"org\.apache\.kafka\..+\.OAuthBearerLoginCallbackHandler")
+_JAAS_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""", re.DOTALL)
 
 
 class ClientSettings(NamedTuple):
@@ -65,6 +74,8 @@ def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
     extra = {key: value for key, value in java.items() if key in _SAME}
     extra |= {_RENAMED[key]: value for key, value in java.items() if key in _RENAMED}
     extra |= _jaas(java.get("sasl.jaas.config", ""))
+    if java.get("sasl.mechanism") == TOKEN and "sasl.oauthbearer.token.endpoint.url" in extra:
+        extra["sasl.oauthbearer.method"] = "oidc"
     notes: list[str] = []
     # An empty text disables the host name check in Java, `none` in librdkafka; without the key librdkafka would check.
     if "ssl.endpoint.identification.algorithm" in java:
@@ -72,8 +83,8 @@ def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
     _stores(java, extra, notes)
     notes += [
         f"{key} has no counterpart in librdkafka; if a login fails, add the librdkafka setting that replaces this key"
-        for key in java
-        if not _known(key)
+        for key, value in java.items()
+        if not _known(key) and not (key == "sasl.login.callback.handler.class" and _TOKEN_HANDLER.fullmatch(value))
     ]
     notes += [
         f"{key} refers to a config provider (${{...}}); put the value itself into the connection"
@@ -84,8 +95,13 @@ def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
 
 
 def principal_of(java: Mapping[str, str]) -> str | None:
-    """Return the Kafka principal that logs in with these Java settings; None if they contain no SASL user name."""
-    username = _jaas(java.get("sasl.jaas.config", "")).get("sasl.username", "")
+    """Return the Kafka principal that logs in with these Java settings; None if they contain no SASL user name.
+
+    Of a login by token it is the client's id, the usual subject of tokens.
+    """
+    login = _jaas(java.get("sasl.jaas.config", ""))
+    stated = java.get("sasl.oauthbearer.client.credentials.client.id", "")
+    username = login.get("sasl.username") or login.get("sasl.oauthbearer.client.id") or stated
     return f"User:{username}" if username and "${" not in username else None
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_dr.domain.logins.client_login import KERBEROS, TOKEN, mechanism_of, protocol_of
 from kafka_dr.errors import BadInput
 
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
+    KERBEROS: "com.sun.security.auth.module.Krb5LoginModule",
 }
+_TOKENS, _TOKEN_CLASSES = "sasl.oauthbearer", "org.apache.kafka.common.security.oauthbearer"
 _SAME = ("sasl.kerberos.service.name", "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password")
 _PEM = {
     "ssl.ca.pem": "ssl.truststore.certificates",
@@ -33,7 +35,7 @@ def for_java(config: Mapping[str, Any], alias: str) -> dict[str, str]:
     """
     if "ssl.crl.location" in config:
         raise _unsupported(alias, "ssl.crl.location", "a Java client has no setting for revoked certificates")
-    protocol = str(config.get("security.protocol", "plaintext")).upper()
+    protocol = protocol_of(config)
     java = {"security.protocol": protocol}
     if protocol.startswith("SASL"):
         java |= _login(config, alias)
@@ -49,20 +51,51 @@ def for_java(config: Mapping[str, Any], alias: str) -> dict[str, str]:
 
 
 def _login(config: Mapping[str, Any], alias: str) -> dict[str, str]:
-    mechanism = str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI")
+    mechanism = mechanism_of(config)
+    if mechanism == TOKEN:
+        return _token_login(config, alias)
     if mechanism not in _LOGIN_MODULES:
-        supported = ", ".join(_LOGIN_MODULES)
+        supported = ", ".join([*_LOGIN_MODULES, TOKEN])
         raise _unsupported(alias, "sasl.mechanism", f"{mechanism!a} is not supported; supported: {supported}")
     options = {"username": config.get("sasl.username", ""), "password": config.get("sasl.password", "")}
-    if mechanism == "GSSAPI":
+    if mechanism == KERBEROS:
         options = {
             "useKeyTab": "true",
             "storeKey": "true",
             "keyTab": config.get("sasl.kerberos.keytab", ""),
             "principal": config.get("sasl.kerberos.principal", ""),
         }
-    option_text = " ".join(f"{name}={_quoted(str(value))}" for name, value in options.items())
-    return {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_LOGIN_MODULES[mechanism]} required {option_text};"}
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(_LOGIN_MODULES[mechanism], options)}
+
+
+def _token_login(config: Mapping[str, Any], alias: str) -> dict[str, str]:
+    """Return the settings with which a Java client of Kafka 3.4 or newer gets tokens from the issuer."""
+    keys = [f"{_TOKENS}.{key}" for key in ("client.id", "client.secret", "token.endpoint.url")]
+    if missing := [key for key in keys if key not in config]:
+        raise _unsupported(alias, f"sasl.mechanism={TOKEN}", f"missing: {', '.join(missing)}", "set these keys")
+    options = {"clientId": config[f"{_TOKENS}.client.id"], "clientSecret": config[f"{_TOKENS}.client.secret"]}
+    if scope := config.get(f"{_TOKENS}.scope"):
+        options["scope"] = scope
+    if ca := config.get("https.ca.location"):
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": ca}
+    extensions = str(config.get(f"{_TOKENS}.extensions") or "").split(",")
+    options |= {f"extension_{name}": value for name, _, value in (pair.partition("=") for pair in extensions if pair)}
+    return {
+        "sasl.mechanism": TOKEN,
+        "sasl.jaas.config": _jaas(f"{_TOKEN_CLASSES}.OAuthBearerLoginModule", options),
+        "sasl.login.callback.handler.class": f"{_TOKEN_CLASSES}.OAuthBearerLoginCallbackHandler",
+        f"{_TOKENS}.token.endpoint.url": str(config[f"{_TOKENS}.token.endpoint.url"]),
+    }
+
+
+def java_options(config: Mapping[str, Any]) -> list[str]:
+    """Return the options of Java itself that a login needs: the issuer's URL, to which Kafka sends no secret else."""
+    url = config.get(f"{_TOKENS}.token.endpoint.url") if mechanism_of(config) == TOKEN else None
+    return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}"] if url else []
+
+
+def _jaas(module: str, options: Mapping[str, Any]) -> str:
+    return f"{module} required {' '.join(f'{name}={_quoted(str(value))}' for name, value in options.items())};"
 
 
 def _quoted(value: str) -> str:

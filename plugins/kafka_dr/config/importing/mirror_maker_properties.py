@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Literal
@@ -91,6 +91,7 @@ UNKNOWN = "not a setting of MirrorMaker 2 that Switchback knows; no step depends
 
 Worker = Literal["dedicated", "connect"]
 Connections = dict[str, dict[str, str | dict[str, str]]]
+CertificatePrincipal = Callable[[str, Mapping[str, str]], tuple[str | None, str]]
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,12 @@ class Converted:
     notes: list[str]
 
 
-def topology_from_properties(text: str, worker: Worker = "dedicated", template: str | None = None) -> Converted:
+def topology_from_properties(
+    text: str,
+    worker: Worker = "dedicated",
+    template: str | None = None,
+    certificate_principal: CertificatePrincipal = lambda *_: (None, ""),
+) -> Converted:
     """Return the topology, connections and notes made from the text of an mm2.properties file; write no file.
 
     Args:
@@ -120,14 +126,23 @@ def topology_from_properties(text: str, worker: Worker = "dedicated", template: 
         worker: `dedicated` for connect-mirror-maker.sh, `connect` for connectors in a Connect cluster; decides the
             names of connectors and of Connect workers' connections.
         template: how a custom replication policy class names topics, such as `replicated-<source>-<topic>`.
+        certificate_principal: returns the principal of MirrorMaker 2 on a cluster where it logs in by a certificate,
+            None if it is unknown, and a sentence on it; its arguments are alias and Java settings.
 
     Raises:
         BadInput: no topology can be made from the file; the message states the reason.
     """
     entries = read_properties(text)
     settings = _Settings({entry.key: entry.value for entry in entries}, worker)
+    by_certificate = {
+        alias: certificate_principal(alias, settings.client(alias))
+        for alias in settings.aliases
+        if settings.client(alias).get("security.protocol", "").strip().upper() == "SSL"
+    }
+    principals = {alias: principal_of(settings.client(alias)) for alias in settings.aliases}
+    principals |= {alias: principal for alias, (principal, _) in by_certificate.items()}
     topology = {
-        "clusters": {alias: settings.cluster(alias) for alias in settings.aliases},
+        "clusters": {alias: _cluster(alias, principals[alias]) for alias in settings.aliases},
         "naming": settings.naming(template),
         "flows": [settings.flow(*ends) for ends in settings.flows],
         "routing": {"kind": "file", "path": "routing.json"},
@@ -141,9 +156,16 @@ def topology_from_properties(text: str, worker: Worker = "dedicated", template: 
         f"kafka_{alias}": {"conn_type": "kafka", "extra": client.extra} for alias, client in clients.items()
     }
     notes = [f"kafka_{alias}: {note}" for alias, client in clients.items() for note in client.notes]
+    notes += [f"{alias}: {note}" for alias, (_, note) in by_certificate.items() if note]
     return Converted(
         topology, connections, settings.to_make(), settings.ignored(), notes + settings.notes() + _form_notes(entries)
     )
+
+
+def _cluster(alias: str, mirror_maker: str | None) -> dict[str, Any]:
+    """Return what the topology has under `clusters` for an alias; principals only if MirrorMaker 2's is known."""
+    principals = {"principals": {"mirror_maker": [mirror_maker]}} if mirror_maker else {}
+    return {"connection": f"kafka_{alias}", **principals}
 
 
 class _Settings:
@@ -192,12 +214,6 @@ class _Settings:
             for key, value in (self.general | self.of_cluster[alias]).items()
             if CONNECTION_KEY.fullmatch(key)
         }
-
-    def cluster(self, alias: str) -> dict[str, Any]:
-        """Return what the topology has under `clusters` for an alias; principals only if the file has a SASL user."""
-        principal = principal_of(self.client(alias))
-        principals = {"principals": {"mirror_maker": [principal]}} if principal else {}
-        return {"connection": f"kafka_{alias}", **principals}
 
     def naming(self, template: str | None) -> dict[str, Any]:
         """Return the topology's `naming`, made from the replication policy of the enabled directions.

@@ -12,6 +12,9 @@ from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.manual.files import Seeds
 from kafka_dr.procedures import PROCEDURES
 
+#: File with the login to the target that commands name.
+TARGET_SETTINGS = "target.properties"
+
 
 @dataclass(frozen=True)
 class ToolAccess:

@@ -30,6 +30,9 @@ _PRESENT = {
     "lag_largest_partition_bytes": ("lag", "largest_bytes"),
     "lagging_partitions": ("lag", "lagging"),
     "partitions": ("lag", "partitions"),
+    "recorder_pace_seconds": ("recorder", "every_seconds"),
+    "recorder_pairs_waiting": ("recorder", "pairs_waiting"),
+    "recorder_pairs_wait_seconds": ("recorder", "pairs_wait_seconds"),
 }
 _LASTING = {"last_run_downtime_seconds": ("last_run", "downtime_seconds")}
 _SIGNS = {

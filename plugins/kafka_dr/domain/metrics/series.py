@@ -90,6 +90,11 @@ _SERVICES = {
     "recorder_last_sample_timestamp_seconds": Series(
         "When the newest sample that counts was stored; without keys of the recorder, as of the last check.", _FLOW
     ),
+    "recorder_pace_seconds": Series(
+        "Interval at which the recorder takes samples, as the median of its last samples.", _FLOW
+    ),
+    "recorder_pairs_waiting": Series("Partitions with new records for which it found no content pair yet.", _FLOW),
+    "recorder_pairs_wait_seconds": Series("For how long the oldest of them has waited.", _FLOW),
     "recorder_interval_seconds": Series("Setting interval_seconds of the recorder in the topology."),
     "watcher_last_sign_timestamp_seconds": Series("When watch_old_source last showed life."),
     "notices_undelivered": Series("Notices of the last 24 hours that were not sent, by state.", ("state",)),

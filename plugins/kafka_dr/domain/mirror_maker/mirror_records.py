@@ -9,7 +9,8 @@ truncated record, a negative offset, bad UTF-8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from struct import Struct, unpack
 from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
@@ -18,6 +19,8 @@ from kafka_dr.errors import SwitchbackError
 
 VERSION = 0
 LONGEST_STRING = 32767
+#: Records of an internal topic that are decoded at once: few enough for memory, enough for the speed of bulk decoding.
+PORTION = 10_000
 
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _SYNC_VALUE, _CHECKPOINT_VALUE, _HEARTBEAT_VALUE = Struct(">qq"), Struct(">hqq"), Struct(">hq")
@@ -60,6 +63,7 @@ class Heartbeat(NamedTuple):
 
 
 Record = TypeVar("Record")
+Item = TypeVar("Item")
 
 
 class Decoded(NamedTuple, Generic[Record]):
@@ -139,6 +143,7 @@ class CheckpointColumns(NamedTuple):
     Attributes:
         malformed: number of malformed records; 0 if the newest record of every key is well-formed, because older
             records are not decoded then.
+        read: number of records that were decoded one by one, if one of the newest is malformed; else 0.
     """
 
     group: list[str]
@@ -147,27 +152,41 @@ class CheckpointColumns(NamedTuple):
     upstream: list[int]
     downstream: list[int]
     malformed: int = 0
+    read: int = 0
 
 
-def newest_checkpoints(records: Sequence[tuple[bytes | None, bytes | None]]) -> CheckpointColumns:
-    """Return the newest well-formed checkpoint of each group and partition.
+def newest_checkpoints(records: Iterable[tuple[bytes | None, bytes | None]]) -> CheckpointColumns:
+    """Return the newest well-formed checkpoint of each group and partition; only the newest are in memory.
 
     Args:
-        records: keys and values, in the topic's order.
+        records: keys and values, in the topic's order; iterated a second time if the newest record of a key is
+            malformed.
     """
     clean = _clean_checkpoints(dict(records))
     if clean is not None:
         return clean
-    read = decode_checkpoints(*zip(*records, strict=True))
-    newest = {(c.group, c.topic, c.partition): c for c in read.records}.values()
+    newest: dict[tuple[str, str, int], Checkpoint] = {}
+    malformed = read = 0
+    for portion in in_portions(records):
+        decoded = decode_checkpoints(*zip(*portion, strict=True))
+        newest |= {(c.group, c.topic, c.partition): c for c in decoded.records}
+        malformed, read = malformed + len(decoded.malformed), read + len(portion)
     return CheckpointColumns(
-        [c.group for c in newest],
-        [c.topic for c in newest],
-        [c.partition for c in newest],
-        [c.upstream for c in newest],
-        [c.downstream for c in newest],
-        len(read.malformed),
+        [c.group for c in newest.values()],
+        [c.topic for c in newest.values()],
+        [c.partition for c in newest.values()],
+        [c.upstream for c in newest.values()],
+        [c.downstream for c in newest.values()],
+        malformed,
+        read,
     )
+
+
+def in_portions(records: Iterable[Item]) -> Iterator[list[Item]]:
+    """Yield the records in lists of PORTION records, the last one shorter, so that one list is in memory at a time."""
+    remaining = iter(records)
+    while portion := list(islice(remaining, PORTION)):
+        yield portion
 
 
 def _clean_checkpoints(newest: dict[bytes | None, bytes | None]) -> CheckpointColumns | None:

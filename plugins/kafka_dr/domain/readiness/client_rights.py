@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kafka_dr.domain.fencing.fence import ANYONE, FenceScope, client_principals, opening_entries
 from kafka_dr.domain.kafka_model.acl import ANY_PRINCIPAL
+from kafka_dr.domain.logins.client_login import NO_SASL, SCRAM
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.observation import Observation
@@ -67,19 +68,62 @@ def _lost_rights(
     return lost
 
 
-def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
-    """Yield a blocker if a client's SCRAM user is missing on the target; nothing if users cannot be listed."""
+def users_of_other_logins(o: Observation) -> list[str]:
+    """Return the clients' SCRAM users that the target need not have, because clients log in there by other means."""
+    return _users_lacking(o) if _has_other_logins(o) else []
+
+
+def _has_other_logins(o: Observation) -> bool:
+    """Whether Switchback logs in to the target otherwise than by SCRAM, and no client has a SCRAM user there."""
+    login = o.cluster_logins.get(o.target.alias)
+    if login is None or login.mechanism in SCRAM or (login.mechanism == NO_SASL and not login.secured):
+        return False
+    return not _scram_clients(o) & (o.target.users or frozenset())
+
+
+def _users_lacking(o: Observation) -> list[str]:
     if o.source.users is None or o.target.users is None:
-        return
+        return []
+    return sorted(_scram_clients(o) - o.target.users)
+
+
+def _scram_clients(o: Observation) -> frozenset[str]:
+    """Return the clients that are SCRAM users of the source."""
     exempt = o.exempt[o.source.alias]
     users = {
         p.removeprefix("User:") for scope, _ in _rights(o) for p in client_principals(o.source.rules, scope, exempt)
     }
-    lacking = sorted((users & o.source.users) - o.target.users)
-    if lacking:
+    return frozenset(users & (o.source.users or frozenset()))
+
+
+def users_exist_on_target(o: Observation) -> Iterator[Blocker]:
+    """Yield blockers for clients' SCRAM users that the target lacks, or has with other mechanisms alone.
+
+    Nothing if users cannot be listed.
+
+    A target where Switchback logs in otherwise, and that has no client's user, has other logins for clients: a note
+    says so (`users_of_other_logins`).
+    """
+    lacking = _users_lacking(o)
+    if lacking and not _has_other_logins(o):
         yield Blocker(
             "users_exist_on_target",
             "Users of clients do not exist on the target",
             first_few(lacking, MOST_LISTED),
             "Create these users on the target: MirrorMaker 2 copies no users.",
+        )
+    here, there = o.source.scram or {}, o.target.scram or {}
+    other = [
+        f"{user}: {', '.join(sorted(here[user]))} on {o.source.alias}, {', '.join(sorted(there[user]))} on"
+        f" {o.target.alias}"
+        for user in sorted(_scram_clients(o) & here.keys() & there.keys())
+        if not here[user].keys() & there[user].keys()
+    ]
+    if other:
+        yield Blocker(
+            "users_exist_on_target",
+            "Users of clients have other SCRAM mechanisms on the target than on the source",
+            first_few(other, MOST_LISTED, separator="; "),
+            "Create credentials of the source's mechanism for these users on the target, because clients log in by one"
+            " mechanism.",
         )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_dr.domain.access.verdict import access_notes
 from kafka_dr.domain.clients.inventory import missing_state, staying_unknown
 from kafka_dr.domain.drill.names import DRILL
 from kafka_dr.domain.fencing.old_flow import why_not_harmless
+from kafka_dr.domain.logins.login_view import login_notes
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.blocker import MOST_LISTED
+from kafka_dr.domain.readiness.client_rights import users_of_other_logins
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.owners import owner_notes
 from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS
@@ -46,7 +49,8 @@ def _fence_notes(o: Observation) -> Iterator[str]:
         yield "No probe principal is configured: no refused write proves the fence, only ACLs and stable log ends."
     if o.source.users is None or o.target.users is None:
         yield "SCRAM users could not be listed: whether every client can authenticate on the target is unknown."
-    yield "Client quotas are not compared: the Kafka client that Switchback uses cannot list quotas."
+    if o.source.quotas is None or o.target.quotas is None:
+        yield "Client quotas could not be listed: whether the target slows clients down more is unknown."
 
 
 def _coverage_notes(o: Observation) -> Iterator[str]:
@@ -144,6 +148,10 @@ def _key_notes(o: Observation) -> Iterator[str]:
         )
 
 
+def _login_notes(o: Observation) -> Iterator[str]:
+    yield from login_notes([*o.cluster_logins.values(), *o.other_logins], o.cluster_logins, users_of_other_logins(o))
+
+
 NOTES = (
     _isolation_note,
     _fence_notes,
@@ -156,4 +164,6 @@ NOTES = (
     _owner_notes,
     _old_flow_note,
     _key_notes,
+    access_notes,
+    _login_notes,
 )

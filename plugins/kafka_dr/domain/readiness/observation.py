@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafka_dr.domain.access.trial import AccessTrial
 from kafka_dr.domain.clients.inventory import SeenClients
 from kafka_dr.domain.kafka_model.acl import AclChange, AclRules
+from kafka_dr.domain.kafka_model.client_quotas import Quotas, ScramUsers
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.logins.login_view import LoginView
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.readiness.owners import OwnerView
 
@@ -18,12 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopicView:
-    """One topic: its id (a recreated topic has another id), partition count, smallest replica count, and configs."""
+    """One topic: its id (a recreated topic has another id), partition count, smallest replica count, and configs.
+
+    Attributes:
+        overrides: names of the configs that are set on the topic itself.
+    """
 
     topic_id: str
     partitions: int
     replicas: int = 1
     configs: Mapping[str, str] = field(default_factory=dict)
+    overrides: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,8 @@ class ClusterView:
 
     Attributes:
         leaderless: partitions without leader, of all topics: their logs cannot be read, and their samples are missing.
+        scram: SCRAM mechanisms and iterations of each user; None if users cannot be listed.
+        quotas: client quotas; None if they cannot be listed.
     """
 
     alias: str
@@ -62,6 +72,8 @@ class ClusterView:
     groups: Mapping[str, GroupView]
     users: frozenset[str] | None = None
     leaderless: tuple[TopicPartition, ...] = ()
+    scram: ScramUsers | None = None
+    quotas: Quotas | None = None
 
 
 #: States of a connector or task that end when Connect has finished a rebalance or a start.
@@ -182,6 +194,9 @@ class Observation:
         writers: principals of MirrorMaker 2 on the target; None if they were not looked up.
         unsigned_journal: whether the topology names no key of the journal.
         unsigned_samples: whether the flight recorder runs without a key, so that nothing proves its samples.
+        trials: what the applications' own logins showed on the target; () if none was tried.
+        cluster_logins: alias -> Switchback's login to the cluster, source first; {} if the logins were not looked up.
+        other_logins: how the probes and MirrorMaker 2 log in, and logins over HTTP.
         immovable: name -> type of groups that the flow selects and that have positions in scope, but that cannot be
             moved, because their type is unknown.
         clients: the source's clients of every kind.
@@ -212,3 +227,6 @@ class Observation:
     unsigned_journal: bool = False
     unsigned_samples: bool = False
     clients: SeenClients = field(default_factory=SeenClients)
+    trials: tuple[AccessTrial, ...] = ()
+    cluster_logins: Mapping[str, LoginView] = field(default_factory=dict)
+    other_logins: tuple[LoginView, ...] = ()

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from kafka_dr.domain.access.differences_page import access_markdown, differences_markdown
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.clients.inventory import ClientsOfKind, clients_markdown
 from kafka_dr.domain.objectives.forecast import move_forecast
@@ -100,6 +101,9 @@ class FailoverPlan:
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
         objectives: of the flow from source to target, as the topology states them; None if it states none.
         clients: clients of every kind on the source: what the run does with them, and what their owners must do.
+        access: by application, what its own login showed on the target; {} if the topology names none.
+        differences: how the target differs for clients: `count`, the first ones as `shown`, and the `file` with all of
+            them; {} for a drill.
     """
 
     procedure_id: str
@@ -129,6 +133,8 @@ class FailoverPlan:
     terms: Mapping[str, Any] = field(default_factory=dict)
     objectives: Mapping[str, Any] | None = None
     clients: tuple[ClientsOfKind, ...] = ()
+    access: Mapping[str, str] = field(default_factory=dict)
+    differences: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
@@ -178,6 +184,8 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             *_fence_lines(plan),
             *opening_lines(plan),
+            *access_markdown(plan),
+            *differences_markdown(plan),
             _TRANSACTIONS[plan.get("abort_open_transactions", False)],
             "",
             "What cannot be proven:" if unproven else "What cannot be proven: nothing.",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from kafka_dr.domain.access.verdict import applications_work_on_target
 from kafka_dr.domain.fencing.fence import ANONYMOUS, FenceScope, client_principals
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
@@ -355,6 +356,7 @@ CHECKS: tuple[Check, ...] = (
     target_keeps_as_much,
     clients_may_work_on_target,
     users_exist_on_target,
+    applications_work_on_target,
     groups_idle_on_target,
     groups_can_move,
     members_leave,

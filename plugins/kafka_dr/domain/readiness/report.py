@@ -67,7 +67,9 @@ class Checked:
         movements: name -> the sum that the next check compares with its own.
         complete: whether everything was looked at; otherwise what is not found may still be there.
         drill_days, retest_days: so many days after it the next drill is due, or a failed one to be repeated.
+        recorder: the fields of `RecorderPace`; None if no sample states them.
         awaited: topic -> since when its creation on the target is awaited, in seconds since 1970.
+        differences: how the target differs from the source for clients: `count`, and the first ones as `shown`.
         at_rest: whether the flow is stopped on purpose, because the opposite flow runs.
     """
 
@@ -84,7 +86,9 @@ class Checked:
     drill_days: float = 0.0
     retest_days: float = 0.0
     movements: Mapping[str, Movement] = field(default_factory=dict)
+    recorder: Mapping[str, Any] | None = None
     awaited: Mapping[str, float] = field(default_factory=dict)
+    differences: Mapping[str, Any] = field(default_factory=dict)
     at_rest: bool = False
     complete: bool = True
     took_seconds: float = 0.0
@@ -122,7 +126,9 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
         "certificates": {name: _iso(end) for name, end in sorted(checked.certificates.items())},
         "changes": _changes(earlier.get("changes", []), state, reasons, now),
         "movements": {name: asdict(movement) for name, movement in checked.movements.items()},
+        "recorder": checked.recorder,
         "awaited": dict(checked.awaited),
+        "differences": dict(checked.differences),
         "took_seconds": round(checked.took_seconds, 1),
     }
 

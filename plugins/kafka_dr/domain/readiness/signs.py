@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
-from kafka_dr.domain.plain_text import format_duration
+from kafka_dr.domain.plain_text import count_of, first_few, format_duration
 from kafka_dr.domain.readiness.lag import FlowLag
 from kafka_dr.domain.readiness.movements import Movement
 from kafka_dr.domain.readiness.state import Gravity, ReadinessFinding
@@ -102,6 +104,48 @@ def recorder_findings(age: float | None, interval_seconds: float) -> Iterator[Re
         yield _failed("recorder_silent", f"the flight recorder {seen}")
 
 
+@dataclass(frozen=True)
+class RecorderPace:
+    """How the flight recorder keeps up, by its newest sample; times in seconds.
+
+    Attributes:
+        interval_seconds: the interval at which it should take samples.
+        every_seconds: the interval at which it does, as the median of its last samples; None after its start.
+        pairs_waiting: partitions for which it found no content pair although they have new records.
+        pairs_wait_seconds: for how long the oldest of them has waited.
+    """
+
+    interval_seconds: float
+    every_seconds: float | None
+    pairs_waiting: int
+    pairs_wait_seconds: float
+
+    @classmethod
+    def of(cls, details: Mapping[str, Any]) -> RecorderPace | None:
+        """Return the pace that a sample states; None if it states none, or values that are no numbers."""
+        stated = {field.name: details.get(field.name) for field in fields(cls)}
+        numbers = {name for name, value in stated.items() if isinstance(value, int | float)}
+        return cls(**stated) if numbers | {"every_seconds"} == stated.keys() else None  # type: ignore[arg-type]
+
+
+def pace_findings(pace: RecorderPace | None) -> Iterator[ReadinessFinding]:
+    """Yield a warning if the flight recorder falls behind: by its samples, or by its search for content pairs.
+
+    Args:
+        pace: None if there is no sample, or one of an older version, which does not state it.
+    """
+    if pace is None:
+        return
+    interval, every = pace.interval_seconds, pace.every_seconds
+    if every is not None and every > interval:
+        text = f"the flight recorder takes a sample every {_seconds(every, interval)}"
+        yield ReadinessFinding("recorder_behind", Gravity.WARNING, "samples", text)
+    if pace.pairs_wait_seconds > recorder_limit(interval):
+        wait = _seconds(pace.pairs_wait_seconds, recorder_limit(interval))
+        text = f"{pace.pairs_waiting:,} partitions wait for a content pair of the recorder, the oldest for {wait}"
+        yield ReadinessFinding("recorder_behind", Gravity.WARNING, "content pairs", text)
+
+
 def certificate_findings(ends: Mapping[str, float], now: float, days: float) -> Iterator[ReadinessFinding]:
     """Yield a finding for each certificate that ends soon or has ended.
 
@@ -125,3 +169,10 @@ def _failed(check: str, text: str) -> ReadinessFinding:
 
 def _seconds(seen: float, limit: float) -> str:
     return f"{format_duration(round(seen, 1))} (at most {format_duration(limit)})"
+
+
+def difference_findings(differences: Sequence[str]) -> Iterator[ReadinessFinding]:
+    """Yield a warning if source and target differ for clients; `differences`: each as a sentence."""
+    if differences:
+        text = f"{count_of(len(differences), 'difference')} between both clusters: {first_few(differences, 3, ' ')}"
+        yield ReadinessFinding("sites_differ", Gravity.WARNING, "", text)

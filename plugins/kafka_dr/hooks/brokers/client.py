@@ -12,19 +12,24 @@ from typing import Any, TypeVar
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, BrokerMetadata
 
+from kafka_dr.domain.logins.client_login import TOKEN, mechanism_of
 from kafka_dr.errors import BadInput, KafkaUnavailable
+from kafka_dr.hooks.logins.kafka_login import usable_login
+from kafka_dr.hooks.logins.token_issuer import NOT_ACQUIRED, explain_complaint
 from kafka_dr.hooks.redaction import one_line
 
 _T = TypeVar("_T")
 
-#: Keys that a connection can set; every other key is refused, among them keys that load code, run commands, fetch URLs,
-#: set callbacks or turn checks off (plugin.library.paths, ssl.engine.*, ssl.providers, sasl.kerberos.kinit.cmd,
-#: *oauthbearer*, enable.ssl.certificate.verification, *_cb).
+#: Keys that a connection can set; every other key is refused, among them keys that load code, run commands, read files
+#: of others, set callbacks or turn checks off (plugin.library.paths, ssl.engine.*, ssl.providers,
+#: sasl.kerberos.kinit.cmd, sasl.oauthbearer.assertion.*, enable.ssl.certificate.verification, *_cb).
 ALLOWED_KEYS = frozenset(
     """
     bootstrap.servers client.id client.rack client.dns.lookup security.protocol
     sasl.mechanism sasl.mechanisms sasl.username sasl.password
     sasl.kerberos.service.name sasl.kerberos.principal sasl.kerberos.keytab
+    sasl.oauthbearer.method sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.scope
+    sasl.oauthbearer.extensions sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.sub.claim.name https.ca.location
     ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem
     ssl.key.location ssl.key.pem ssl.key.password
     ssl.keystore.location ssl.keystore.password ssl.cipher.suites ssl.curves.list ssl.sigalgs.list ssl.crl.location
@@ -35,12 +40,14 @@ ALLOWED_KEYS = frozenset(
     message.max.bytes receive.message.max.bytes
     """.split()
 )
+#: Keys by which a client sends a secret to a URL: only for logins by token.
+_TOKEN_KEYS = frozenset(key for key in ALLOWED_KEYS if key.startswith(("sasl.oauthbearer.", "https.")))
 _TRANSIENT = frozenset(
     getattr(KafkaError, name)
     for name in (
         "NOT_COORDINATOR COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE REQUEST_TIMED_OUT NETWORK_EXCEPTION "
         "NOT_CONTROLLER NOT_LEADER_FOR_PARTITION LEADER_NOT_AVAILABLE BROKER_NOT_AVAILABLE OFFSET_NOT_AVAILABLE "
-        "UNSTABLE_OFFSET_COMMIT FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH "
+        "UNSTABLE_OFFSET_COMMIT THROTTLING_QUOTA_EXCEEDED FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH "
         "_TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD _WAIT_CACHE _ALL_BROKERS_DOWN"
     ).split()
 )
@@ -55,10 +62,11 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
     """Check a connection's settings and return them as a librdkafka configuration.
 
     Raises:
-        BadInput: a key is not allowed, a value is neither text nor number, or bootstrap.servers is missing. The message
-            never shows values.
+        BadInput: a key is not allowed, a value is neither text nor number, bootstrap.servers is missing, or the
+            installed Kafka clients cannot log in so. The message never shows values.
     """
-    problems = [f"{key}: not allowed" for key in sorted(map(str, config)) if key not in ALLOWED_KEYS]
+    other_logins = _TOKEN_KEYS if mechanism_of(config) != TOKEN else frozenset()
+    problems = [f"{key}: not allowed" for key in sorted(map(str, config)) if key not in ALLOWED_KEYS - other_logins]
     problems += [
         f"{key}: not a text or number"
         for key in sorted(ALLOWED_KEYS & set(config))
@@ -73,7 +81,7 @@ def client_config(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
             f"correct these keys in the extra of {alias}'s Airflow connection",
         )
     # No logging: librdkafka would log unredacted text to stderr. The reason of an error is in the error itself.
-    return {**config, "log_level": 0}
+    return {**usable_login(config, alias), "log_level": 0}
 
 
 def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
@@ -93,7 +101,9 @@ def in_service(admin: AdminClient, timeout: float) -> list[BrokerMetadata]:
 
 def describe_error(error: KafkaError) -> str:
     """Return a client's error as text: Kafka's name of the error, then its description without secrets."""
-    return f"{error.name()} ({one_line(error.str(), 1000)})"
+    # Else the word after `token:` would be hidden as if it were the token.
+    text = error.str().replace(f"{NOT_ACQUIRED}:", f"{NOT_ACQUIRED} because:")
+    return f"{error.name()} ({one_line(text, 1000)})"
 
 
 @contextmanager
@@ -124,13 +134,16 @@ def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> 
     else:
         return
     complaint = last_error()
+    without_token = explain_complaint(alias, what, complaint)
+    if without_token and not from_broker:
+        raise without_token
     seen += f"; the client reports: {complaint}" if complaint else ""
     unavailable = KafkaUnavailable(
         f"{what} on {alias} failed",
         seen,
         f"run kafka-broker-api-versions.sh against the bootstrap servers of {alias}, on the machine where the task ran;"
         f" if the brokers answer, compare the rights of the connection's principal on {alias} with README.md, Install",
-        may_pass and not complaint.startswith(_WRONG_LOGIN),
+        may_pass and (without_token is not None or not complaint.startswith(_WRONG_LOGIN)),
     )
     unavailable.from_broker = from_broker
     raise unavailable

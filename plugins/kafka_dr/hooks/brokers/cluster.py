@@ -1,4 +1,4 @@
-"""The client of one Kafka cluster, for its brokers, users, topics, log ends, groups and positions."""
+"""The client of one Kafka cluster, for its brokers, users, quotas, topics, log ends, groups and positions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource
 
+from kafka_dr.domain.kafka_model.client_quotas import QuotaEntity
+from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.client import in_service, outcome_of, raise_error
 from kafka_dr.hooks.brokers.connection import REQUEST_SECONDS
 from kafka_dr.hooks.brokers.descriptions import Broker, Metadata
@@ -16,7 +18,7 @@ from kafka_dr.hooks.brokers.topics import ClusterTopics
 
 
 class KafkaCluster(ClusterTopics, ClusterGroups):
-    """Reads and changes one cluster's topics, groups and positions; reads its brokers, users and log ends."""
+    """Reads and changes one cluster's topics, groups and positions; reads its brokers, users, quotas and log ends."""
 
     def metadata(self, timeout: float = REQUEST_SECONDS) -> Metadata:
         """Return the cluster's live brokers and the partitions' leaders, by one request to any live broker."""
@@ -49,6 +51,23 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         Raises:
             KafkaUnavailable: a broker in service does not answer.
         """
+        return frozenset(name for settings in self._settings_of_brokers(timeout) for name in settings)
+
+    def mapping_rules(self, timeout: float = REQUEST_SECONDS) -> frozenset[str]:
+        """Return the brokers' ssl.principal.mapping.rules: several values if brokers, or their listeners, differ.
+
+        Raises:
+            KafkaUnavailable: a broker in service does not answer, or the principal may not read settings.
+        """
+        return frozenset(
+            entry.value or ""
+            for settings in self._settings_of_brokers(timeout)
+            for name, entry in settings.items()
+            if name.endswith("ssl.principal.mapping.rules")
+        )
+
+    def _settings_of_brokers(self, timeout: float) -> list[dict[str, Any]]:
+        """Return the settings of each broker: name -> confluent-kafka's entry."""
         told: dict[int, Any] = {}
         for _ in range(2):
             # The library takes one broker a request.
@@ -67,14 +86,35 @@ class KafkaCluster(ClusterTopics, ClusterGroups):
         with self._border("reading the brokers' settings"):
             for error in errors:
                 raise_error(error)
-        return frozenset(name for settings in told.values() for name in settings)
+        return list(told.values())
 
     def users(self, timeout: float = REQUEST_SECONDS) -> frozenset[str] | None:
         """Return the names of SCRAM users; None if the cluster refuses to list its users, or does not answer."""
+        users = self.scram_users(timeout)
+        return None if users is None else frozenset(users)
+
+    def scram_users(self, timeout: float = REQUEST_SECONDS) -> dict[str, dict[str, int]] | None:
+        """Return iterations by mechanism of each SCRAM user; None where `users` returns None."""
         try:
             future: Any = self._admin.describe_user_scram_credentials(request_timeout=timeout)
-            return frozenset(future.result(timeout + 5))
+            described = future.result(timeout + 5)
         except (KafkaException, FutureTimeout):
+            return None
+        return {
+            user: {
+                info.mechanism.name.replace("_", "-"): info.iterations for info in description.scram_credential_infos
+            }
+            for user, description in described.items()
+        }
+
+    def client_quotas(self, timeout: float = REQUEST_SECONDS) -> dict[QuotaEntity, dict[str, float]] | None:
+        """Return the limits of each entity; None if the cluster refuses to list them, or does not answer.
+
+        The right DESCRIBE_CONFIGS on the cluster is needed.
+        """
+        try:
+            return self.every_broker.client_quotas(self.brokers(timeout)[0].id, timeout)
+        except KafkaUnavailable:
             return None
 
 

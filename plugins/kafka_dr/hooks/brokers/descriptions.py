@@ -21,6 +21,15 @@ class Broker:
 
 
 @dataclass(frozen=True)
+class TopicToCreate:
+    """A topic that does not exist yet; `replication_factor` -1: the cluster's default."""
+
+    partitions: int
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TopicInfo:
     """One topic. A topic recreated under the same name has another id.
 

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from kafka_dr.domain.kafka_model.acl import AclEntry
+from kafka_dr.domain.kafka_model.client_quotas import QuotaEntity
 from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction, Producer
@@ -24,7 +25,12 @@ with warnings.catch_warnings():
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError, SecurityDisabledError, for_code
     from kafka.future import Future
-    from kafka.protocol.admin import DescribeAclsRequest, DescribeConfigsRequest, ListGroupsRequest
+    from kafka.protocol.admin import (
+        DescribeAclsRequest,
+        DescribeClientQuotasRequest,
+        DescribeConfigsRequest,
+        ListGroupsRequest,
+    )
     from kafka.protocol.admin.transactions import DescribeProducersRequest, ListTransactionsRequest
 
 T = TypeVar("T")
@@ -37,6 +43,7 @@ _SECONDS = 10.0
 _READS = frozenset(
     {
         "DescribeAclsRequest",
+        "DescribeClientQuotasRequest",
         "DescribeConfigsRequest",
         "DescribeProducersRequest",
         "ListGroupsRequest",
@@ -164,6 +171,18 @@ class EveryBroker:
             found |= answer
         return found
 
+    def client_quotas(self, broker: int, timeout: float = _SECONDS) -> dict[QuotaEntity, dict[str, float]]:
+        """Return the limits by name of each entity that has client quotas, as one broker knows them.
+
+        Raises:
+            KafkaUnavailable: the broker does not answer, or refuses.
+        """
+        everything = DescribeClientQuotasRequest(components=[], strict=False)
+        answer = self._ask("reading client quotas", {broker: everything}, _quotas_in, timeout)[broker]
+        if isinstance(answer, KafkaUnavailable):
+            raise answer
+        return answer
+
     def groups(self, brokers: Iterable[int], timeout: float = _SECONDS) -> dict[str, ListedGroup]:
         """Return the groups of every protocol that these brokers coordinate, by name.
 
@@ -232,7 +251,11 @@ class EveryBroker:
     def _connected(self, timeout: float) -> _BrokerReader:
         if self._client is None:
             limits = {"bootstrap_timeout_ms": int(timeout * 1000), "request_timeout_ms": int(timeout * 1000)}
-            self._client = _BrokerReader(**for_python(self._config, self._alias), **limits)
+            settings = for_python(self._config, self._alias)
+            if tokens := settings.get("sasl_oauth_token_provider"):
+                # kafka-python drops the connection without a word if it gets no token.
+                tokens.token()
+            self._client = _BrokerReader(**settings, **limits)
         return self._client
 
     @contextmanager
@@ -289,6 +312,16 @@ def _producers_in(answer: Any) -> dict[TopicPartition, list[Producer]]:
             producers.sort(key=lambda producer: (-(producer.last_ms or 0), producer.producer_id))
             found[TopicPartition(topic.name, partition.partition_index)] = producers
     return found
+
+
+def _quotas_in(answer: Any) -> dict[QuotaEntity, dict[str, float]]:
+    _raise_code(_good(answer))
+    return {
+        QuotaEntity.of({part.entity_type: part.entity_name for part in entry.entity}): {
+            value.key: value.value for value in entry.values
+        }
+        for entry in answer.entries or ()
+    }
 
 
 def _groups_in(answer: Any) -> dict[str, ListedGroup]:

@@ -16,10 +16,12 @@ from typing import IO, Any
 
 import javaproperties
 
-from kafka_dr.config.importing.java_client import for_java
+from kafka_dr.config.importing.java_client import for_java, java_options
 from kafka_dr.domain.drill.scope import DrillScope
+from kafka_dr.domain.logins.client_login import TOKEN, mechanism_of
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import client_config
+from kafka_dr.hooks.logins.token_issuer import TokenIssuer
 from kafka_dr.hooks.redaction import without_secrets
 
 _FLAGS = (
@@ -79,11 +81,15 @@ class KafkaTool:
                 f"no kafka-tools*.jar in {self._jars}",
                 "set `kafka_tools` in the topology to the folder `libs` of a Kafka distribution",
             )
+        if mechanism_of(self._config) == TOKEN:
+            # Java would only say, much later, that no broker has answered.
+            TokenIssuer(self._config, self._alias).token()
         with self._settings_file() as settings:
             settings_path = f"/dev/fd/{settings.fileno()}"
             command = [
                 java_program(),
                 *_FLAGS,
+                *java_options(self._config),
                 "-cp",
                 f"{self._jars}/*",
                 self.main,

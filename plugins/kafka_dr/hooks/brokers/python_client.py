@@ -5,13 +5,36 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
+from kafka_dr.domain.logins.client_login import TOKEN, mechanism_of, protocol_of
 from kafka_dr.errors import BadInput
+from kafka_dr.hooks.logins.token_issuer import TokenIssuer
+
+with warnings.catch_warnings():
+    # Each of its hundred messages would warn in the log of each task.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python comes without types
+    """Gives kafka-python tokens, and what else it tells brokers with them."""
+
+    def __init__(self, get_token: Callable[[], str], extensions: Mapping[str, str]) -> None:
+        self._get_token, self._extensions = get_token, extensions
+
+    def token(self) -> str:
+        """Return a token that is valid; KafkaUnavailable if there is none."""
+        return self._get_token()
+
+    def extensions(self) -> dict[str, str]:
+        """Return what brokers are told besides the token."""
+        return dict(self._extensions)
 
 
 def for_python(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
@@ -24,21 +47,32 @@ def for_python(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
     Raises:
         BadInput: a certificate or key cannot be read or used. The error shows no secret.
     """
-    protocol = str(config.get("security.protocol", "plaintext")).upper()
+    protocol = protocol_of(config)
     settings: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in str(config["bootstrap.servers"]).split(",")],
         "client_id": str(config.get("client.id", "switchback")),
         "security_protocol": protocol,
     }
-    if protocol.startswith("SASL"):
-        settings |= {
-            "sasl_mechanism": str(config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "GSSAPI"),
-            "sasl_plain_username": str(config.get("sasl.username", "")),
-            "sasl_plain_password": str(config.get("sasl.password", "")),
-        }
+    if mechanism := mechanism_of(config):
+        settings["sasl_mechanism"] = mechanism
+        settings |= _tokens(config, alias) if mechanism == TOKEN else _password(config)
     if protocol.endswith("SSL"):
         settings["ssl_context"] = _tls_context(config, alias)
     return settings
+
+
+def _password(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "sasl_plain_username": str(config.get("sasl.username", "")),
+        "sasl_plain_password": str(config.get("sasl.password", "")),
+    }
+
+
+def _tokens(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
+    if get_token := config.get("oauth_cb"):
+        return {"sasl_oauth_token_provider": _TokenProvider(lambda: get_token("")[0], {})}
+    issuer = TokenIssuer(config, alias)
+    return {"sasl_oauth_token_provider": _TokenProvider(issuer.token, issuer.extensions())}
 
 
 def _tls_context(config: Mapping[str, Any], alias: str) -> ssl.SSLContext:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -35,21 +35,83 @@ class Record(NamedTuple):
         """Return the record's topic and partition."""
         return TopicPartition(self.topic, self.partition)
 
+    @property
+    def size(self) -> int:
+        """Return the number of bytes of key, value and header values."""
+        return sum(len(part or b"") for part in (self.key, self.value, *(value for _, value in self.headers)))
+
     def fingerprint(self, with_timestamp: bool = False) -> str:
         """Return the SHA-256 over key, value and headers, each with its length: equal for records of equal content.
 
         Args:
             with_timestamp: whether the timestamp is part of the content.
         """
+        return self._fingerprints()[with_timestamp]
+
+    def digest(self) -> RecordDigest:
+        """Return what proofs compare of the record, without its content."""
+        return RecordDigest(*self[:5], self.size, *self._fingerprints())
+
+    def _fingerprints(self) -> tuple[str, str]:
+        """Return the fingerprints without and with the timestamp."""
         parts: list[bytes | None] = [self.key, self.value]
         for name, value in self.headers:
             parts += [name.encode("utf-8", "surrogateescape"), value]
-        if with_timestamp:
-            parts.append(None if self.timestamp is None else str(self.timestamp).encode())
         digest = hashlib.sha256(len(self.headers).to_bytes(4, "big"))
         for part in parts:
-            digest.update((-1 if part is None else len(part)).to_bytes(8, "big", signed=True) + (part or b""))
-        return digest.hexdigest()
+            _add(digest, part)
+        dated = digest.copy()
+        _add(dated, None if self.timestamp is None else str(self.timestamp).encode())
+        return digest.hexdigest(), dated.hexdigest()
+
+
+def _add(digest: hashlib._Hash, part: bytes | None) -> None:
+    """Add a part of a record's content, after its length: -1 for null."""
+    digest.update((-1 if part is None else len(part)).to_bytes(8, "big", signed=True))
+    digest.update(part or b"")
+
+
+class RecordDigest(NamedTuple):
+    """One record without its content: what proofs compare of it, whatever the record's size.
+
+    Attributes:
+        timestamp, log_append_time: as of `Record`.
+        size: number of bytes of key, value and header values.
+        plain, dated: fingerprints of the content, without and with the timestamp.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    log_append_time: bool
+    size: int
+    plain: str
+    dated: str
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Return the record's topic and partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    def fingerprint(self, with_timestamp: bool = False) -> str:
+        """Return what `Record.fingerprint` returns of the record."""
+        return self.dated if with_timestamp else self.plain
+
+
+class Kept(Protocol):
+    """What is kept of a record in a tail or a range."""
+
+    @property
+    def offset(self) -> int:
+        """Return the record's offset."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Return the record's topic and partition."""
+
+
+K_co = TypeVar("K_co", bound=Kept, covariant=True)
 
 
 class Consumed(Protocol):
@@ -73,7 +135,7 @@ class OffsetSpan(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tail:
+class Tail(Generic[K_co]):
     """The last records of one partition.
 
     Attributes:
@@ -83,12 +145,12 @@ class Tail:
         end: where reading ended: the log end or, under read_committed, the last stable offset.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[K_co, ...]
     scanned_from: int
     end: int
 
     @property
-    def last(self) -> Record | None:
+    def last(self) -> K_co | None:
         """Return the last record; None if a read from `scanned_from` to `end` returned no record."""
         return self.records[-1] if self.records else None
 
@@ -112,6 +174,11 @@ def record_of(message: Consumed) -> Record:
         message.value(),
         tuple(headers) if headers else (),
     )
+
+
+def digest_of(message: Consumed) -> RecordDigest:
+    """Return a consumer's message as a RecordDigest; its key, value and headers are let go."""
+    return record_of(message).digest()
 
 
 def key_and_value(message: Consumed) -> tuple[bytes | None, bytes | None]:

@@ -2,11 +2,15 @@
 
 A read of a partition ends when the reader's position has reached the end offset, not after a number of records: the
 last offsets may hold nothing that a reader gets (markers, aborted records, offsets removed by compaction).
+
+Memory is bounded in bytes, whatever the records' number and size: the client's queue holds at most QUEUED_KBYTES, one
+answer of a broker FETCHED_BYTES (or one record, if that is larger), and of a record only what `take` returns is kept.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -19,16 +23,16 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import client_config, describe_error, kafka_border
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.record import Consumed, OffsetSpan, Record, Tail, record_of
+from kafka_dr.hooks.brokers.record import Consumed, Kept, OffsetSpan, Record, Tail, record_of
 from kafka_dr.hooks.brokers.topics import READ_COMMITTED, READ_UNCOMMITTED
 
 _T = TypeVar("_T")
+_K = TypeVar("_K", bound=Kept)
 
 _CONSUME = 10_000
 _LOOK_BACK_GROWTH = 8
 _METADATA_SECONDS = 60.0
-#: librdkafka's own default.
-_QUEUED_KBYTES = 65_536
+QUEUED_KBYTES, FETCHED_BYTES = 16_384, 16_000_000
 
 #: The client's transient errors: reading continues after them until the read's deadline.
 _TRANSIENT = frozenset(
@@ -48,7 +52,7 @@ class RecordReader:
         config: Mapping[str, Any],
         alias: str = "the cluster",
         isolation: str = READ_UNCOMMITTED,
-        queued_kbytes: int = _QUEUED_KBYTES,
+        queued_kbytes: int = QUEUED_KBYTES,
         keeps_client: bool = False,
     ) -> None:
         """Check the configuration; no client is created yet.
@@ -87,25 +91,34 @@ class RecordReader:
             # A client that was idle while a broker was away must reconnect to the broker within the next read.
             "reconnect.backoff.max.ms": 1_000,
             "queued.max.messages.kbytes": queued_kbytes,
+            "fetch.max.bytes": FETCHED_BYTES,
         }
 
     def __repr__(self) -> str:
         return f"RecordReader({self._alias!r}, {self.isolation})"
 
     def last_records(
-        self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 60.0
-    ) -> dict[TopicPartition, Tail]:
+        self,
+        partitions: Iterable[TopicPartition],
+        n: int = 1,
+        timeout: float = 60.0,
+        take: Callable[[Consumed], _K] = record_of,  # type: ignore[assignment]  # a type variable has no default
+    ) -> dict[TopicPartition, Tail[_K]]:
         """Return the last n records of each partition as a Tail; one call takes thousands of partitions.
 
         If the last n offsets hold fewer than n records (markers, compacted offsets), older offsets are read, too, at
         most down to the log start.
+
+        Args:
+            take: converts each message; `digest_of` keeps no content, so that thousands of large records fit.
 
         Raises:
             KafkaUnavailable: not all ends were reached in time; the message names the partitions.
         """
         ends_at = time.monotonic() + timeout
         logs = self.spans(partitions, timeout)
-        tails, look_back = {tp: Tail((), log.end, log.end) for tp, log in logs.items()}, n
+        tails: dict[TopicPartition, Tail[_K]] = {tp: Tail((), log.end, log.end) for tp, log in logs.items()}
+        look_back = n
         while pending := [
             tp for tp, tail in tails.items() if len(tail.records) < n and tail.scanned_from > logs[tp].start
         ]:
@@ -113,11 +126,11 @@ class RecordReader:
                 tp: OffsetSpan(max(logs[tp].start, tails[tp].scanned_from - look_back), tails[tp].scanned_from)
                 for tp in pending
             }
-            records: dict[TopicPartition, list[Record]] = {}
-            for record in self.scan(spans, ends_at - time.monotonic(), take=record_of):
-                records.setdefault(record.topic_partition, []).append(record)
+            newest: dict[TopicPartition, deque[_K]] = {tp: deque(maxlen=n) for tp in pending}
+            for record in self.scan(spans, ends_at - time.monotonic(), take=take):
+                newest[record.topic_partition].append(record)
             for tp in pending:
-                tails[tp] = Tail((*records.get(tp, ()), *tails[tp].records)[-n:], spans[tp].start, logs[tp].end)
+                tails[tp] = Tail((*newest[tp], *tails[tp].records)[-n:], spans[tp].start, logs[tp].end)
             look_back *= _LOOK_BACK_GROWTH
         return tails
 
@@ -128,11 +141,19 @@ class RecordReader:
         return self.ranges({partition: OffsetSpan(start, end)}, limit, timeout)[partition]
 
     def ranges(
-        self, spans: Mapping[TopicPartition, OffsetSpan], limit: int | None = None, timeout: float = 60.0
-    ) -> dict[TopicPartition, list[Record]]:
-        """Return the records of each partition's span, at most `limit` per partition; [] for a span without records."""
-        records: dict[TopicPartition, list[Record]] = {tp: [] for tp in spans}
-        for record in self.scan(spans, timeout, limit, record_of):
+        self,
+        spans: Mapping[TopicPartition, OffsetSpan],
+        limit: int | None = None,
+        timeout: float = 60.0,
+        take: Callable[[Consumed], _K] = record_of,  # type: ignore[assignment]  # a type variable has no default
+    ) -> dict[TopicPartition, list[_K]]:
+        """Return the records of each partition's span, at most `limit` per partition; [] for a span without records.
+
+        Args:
+            take: converts each message; `digest_of` keeps no content.
+        """
+        records: dict[TopicPartition, list[_K]] = {tp: [] for tp in spans}
+        for record in self.scan(spans, timeout, limit, take):
             records[record.topic_partition].append(record)
         return records
 

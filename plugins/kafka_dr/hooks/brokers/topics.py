@@ -9,14 +9,22 @@ from typing import Any
 
 from confluent_kafka import ElectionType, IsolationLevel, KafkaError, TopicCollection
 from confluent_kafka import TopicPartition as WirePartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ClusterMetadata,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, ReadBackFailed
 from kafka_dr.hooks.brokers.client import in_batches
 from kafka_dr.hooks.brokers.connection import MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
-from kafka_dr.hooks.brokers.descriptions import Settings, TopicInfo
+from kafka_dr.hooks.brokers.descriptions import Settings, TopicInfo, TopicToCreate
 
 READ_UNCOMMITTED = "read_uncommitted"
 READ_COMMITTED = "read_committed"
@@ -42,10 +50,17 @@ class ClusterTopics(ClusterConnection):
         )
         return {name: _topic(description) for name, description in descriptions.items()}
 
+    def partition_count(self, timeout: float = 60.0) -> int:
+        """Return the number of partitions of all topics, by one request."""
+        return sum(len(topic.partitions) for topic in self._listed(timeout).topics.values())
+
     def _all_topics(self, timeout: float) -> set[str]:
-        answer = self._repeated("listing topics", lambda left: self._admin.list_topics(timeout=left), timeout)
+        answer = self._listed(timeout)
         self.seen_id = answer.cluster_id
         return set(answer.topics)
+
+    def _listed(self, timeout: float) -> ClusterMetadata:
+        return self._repeated("listing topics", lambda left: self._admin.list_topics(timeout=left), timeout)
 
     def configs(self, topics: Iterable[str], timeout: float = 60.0) -> dict[str, Settings]:
         """Return the topics' configurations by topic name; topics that do not exist are left out."""
@@ -84,8 +99,39 @@ class ClusterTopics(ClusterConnection):
             new = NewTopic(name, num_partitions=partitions, config=dict(configs or {}), **replicas)
             future = self._admin.create_topics([new], request_timeout=timeout, operation_timeout=timeout)[name]
         created = self._done(f"creating topic {name!r}", future, timeout, already=KafkaError.TOPIC_ALREADY_EXISTS)
-        self._await_partitions(name, partitions, timeout)
+        self._await_partitions({name: partitions}, timeout)
         return created
+
+    def create_topics(self, topics: Mapping[str, TopicToCreate], timeout: float = 60.0) -> None:
+        """Create many topics in one request; one that already exists is left as it is.
+
+        After a refusal that passes, such as the quota on changes of the cluster (THROTTLING_QUOTA_EXCEEDED), what was
+        refused is requested again. No leader is waited for: `await_leaders` does so once for many requests.
+        """
+
+        def send(names: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
+            new = [
+                NewTopic(
+                    name,
+                    num_partitions=topics[name].partitions,
+                    replication_factor=topics[name].replication_factor,
+                    config=dict(topics[name].configs),
+                )
+                for name in names
+            ]
+            yield from self._admin.create_topics(new, request_timeout=timeout, operation_timeout=timeout).items()
+
+        exists = KafkaError.TOPIC_ALREADY_EXISTS
+        for _ in self._settled("creating topics", list(topics), send, timeout, of_groups=False, final=exists):
+            pass
+
+    def await_leaders(self, partitions: Mapping[str, int], timeout: float = 60.0) -> None:
+        """Wait until each topic has its number of partitions, each with a leader.
+
+        Raises:
+            ReadBackFailed: a topic has more partitions, or after the timeout a partition has no leader.
+        """
+        self._await_partitions(partitions, timeout)
 
     def create_partitions(
         self, topic: str, total: int, timeout: float = REQUEST_SECONDS, assignment: list[list[int]] | None = None
@@ -110,13 +156,13 @@ class ClusterTopics(ClusterConnection):
                 f"find out which client deleted the topic from {self.alias}; no partition was added",
             )
         if len(topic_info.partitions) >= total:
-            self._await_partitions(topic, total, timeout)
+            self._await_partitions({topic: total}, timeout)
             return False
         with self._border(f"adding partitions to {topic!r}"):
             placed = {"replica_assignment": assignment} if assignment else {}
             new = NewPartitions(topic, total, **placed)
             self._admin.create_partitions([new], request_timeout=timeout)[topic].result(timeout + 5)
-        self._await_partitions(topic, total, timeout)
+        self._await_partitions({topic: total}, timeout)
         return True
 
     def set_config(self, topic: str, name: str, value: str, timeout: float = REQUEST_SECONDS) -> None:
@@ -175,23 +221,33 @@ class ClusterTopics(ClusterConnection):
             if self._done(f"deleting topic {name!r}", future, timeout, already=KafkaError.UNKNOWN_TOPIC_OR_PART)
         ]
 
-    def _await_partitions(self, topic: str, total: int, timeout: float) -> None:
-        """Wait until a topic has `total` partitions, each with a leader: brokers learn of changes one by one."""
-        ends_at = time.monotonic() + timeout
-        while True:
-            topic_info = self.topics([topic], timeout).get(topic)
-            leaders = list(topic_info.partitions.values()) if topic_info else []
-            if len(leaders) == total and None not in leaders:
-                return
-            if time.monotonic() > ends_at or len(leaders) > total:
-                counts = f"{len(leaders)} partitions, {leaders.count(None)} without leader"
+    def _await_partitions(self, totals: Mapping[str, int], timeout: float) -> None:
+        """Wait until each topic has its total of partitions, each with a leader: brokers learn of changes one by one.
+
+        Args:
+            totals: number of partitions by topic.
+            timeout: seconds for all topics together.
+        """
+        ends_at, waiting = time.monotonic() + timeout, dict(totals)
+        while waiting:
+            infos = self.topics(waiting, timeout)
+            leaders = {name: list(infos[name].partitions.values()) if name in infos else [] for name in waiting}
+            waiting = {
+                name: total for name, total in waiting.items() if len(leaders[name]) != total or None in leaders[name]
+            }
+            too_many = [name for name, total in waiting.items() if len(leaders[name]) > total]
+            if waiting and (too_many or time.monotonic() > ends_at):
+                topic = next(iter(too_many or waiting))
+                counts = f"{len(leaders[topic])} partitions, {leaders[topic].count(None)} without leader"
+                others = f"; {len(waiting) - 1} more topics wait for theirs" if len(waiting) > 1 else ""
                 raise ReadBackFailed(
-                    f"topic {topic!r} of {self.alias} does not have {total} partitions with a leader",
-                    counts,
+                    f"topic {topic!r} of {self.alias} does not have {waiting[topic]} partitions with a leader",
+                    counts + others,
                     f"run kafka-topics.sh --describe on {self.alias}. If a partition has no leader, start its brokers."
                     " If the number of partitions is wrong, stop the client that creates or changes this topic",
                 )
-            time.sleep(0.1)
+            if waiting:
+                time.sleep(0.1)
 
     def starts(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, int]:
         """Return the log start by partition; one call takes thousands of partitions."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kafka_dr.procedure.entries.fact import Note, OrAbsent, StepOutcome, read_as
+from kafka_dr.procedure.entries.fact import Intent, Note, OrAbsent, StepOutcome, read_as
 from kafka_dr.procedure.entries.records import ApprovedPlan, EarlyTranslation, Figures, Receipt, SourceVerdict
 from kafka_dr.vocabulary import Step
 
@@ -15,6 +15,21 @@ class ReadinessBlocked(Note, steps=(Step.CHECK_READINESS,)):
     """Readiness checks failed; `blockers`: the fields of a `domain.readiness.blocker.Blocker` for each check."""
 
     blockers: Sequence[Figures]
+
+
+class AccessToTry(Intent, steps=(Step.CHECK_READINESS,)):
+    """Topics and groups that are about to be made on a cluster, to try applications' own logins there."""
+
+    access_cluster: str
+    access_topics: Sequence[str]
+    access_groups: Sequence[str]
+
+
+class AccessTried(Note, steps=(Step.CHECK_READINESS, Step.CLOSE_PROCEDURE)):
+    """Topics and groups of the trials on a cluster were removed; `access_left` has what was not, as text."""
+
+    access_removed: str
+    access_left: Sequence[str]
 
 
 class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
@@ -30,6 +45,7 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
         read_at: when these positions were read; None without `positions`.
         exempt_proven: whether MirrorMaker 2 copied a canary record to a topic that was fenced as clients' topics will
             be; `exempt_seconds`: how long that took.
+        access: by application, what its own login showed on the target; None if the topology names no application.
     """
 
     topics: int
@@ -42,6 +58,7 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
     read_at: OrAbsent[str] = None
     exempt_proven: OrAbsent[bool] = None
     exempt_seconds: OrAbsent[float] = None
+    access: OrAbsent[Mapping[str, str]] = None
 
 
 class Planned(StepOutcome):

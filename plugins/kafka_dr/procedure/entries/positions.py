@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.procedure.entries.fact import Intent, Note, OrAbsent, StepOutcome
 from kafka_dr.procedure.entries.planning import Planned
-from kafka_dr.procedure.entries.records import Approval, DrainHookAnswer, Figures, MissingRange, Receipt
+from kafka_dr.procedure.entries.records import (
+    Approval,
+    DrainHookAnswer,
+    Figures,
+    FolderReceipt,
+    MissingRange,
+    Receipt,
+)
 from kafka_dr.vocabulary import Step
 
 
@@ -27,6 +34,8 @@ class OffsetsTranslated(StepOutcome, steps=(Step.TRANSLATE_OFFSETS,)):
         bound: most records that a group reads again on one partition; None if unknown.
         mirror_maker_bound: the same number if each group began at MirrorMaker 2's checkpoint.
         may_have_moved: number of positions whose group may have committed later positions after the sample.
+        job_input: receipt of the folder with the Spark job's input; None in entries of older versions.
+        target_topics: receipt of the ids that the topics had on the target; None in entries of older versions.
     """
 
     digest: str
@@ -44,6 +53,8 @@ class OffsetsTranslated(StepOutcome, steps=(Step.TRANSLATE_OFFSETS,)):
     translation: Receipt
     may_have_moved: int = 0
     bound: int | None = None
+    job_input: OrAbsent[FolderReceipt] = None
+    target_topics: OrAbsent[Receipt] = None
 
 
 class TopicsToCreate(Intent, steps=(Step.COMMIT_GROUPS, Step.PREPARE_TOPICS)):
@@ -57,6 +68,20 @@ class SnapshotTaken(Note, steps=(Step.COMMIT_GROUPS,)):
     """Receipt of the positions that the groups had on the target before the first commit."""
 
     snapshot: Receipt
+
+
+class FewerReplicasMade(Note, steps=(Step.COMMIT_GROUPS,)):
+    """Topics that got fewer replicas than on the source, because the target has fewer brokers.
+
+    Attributes:
+        fewer_replicas: topic -> number of its replicas on the source; only the first 100 topics.
+        brokers: number of live brokers on the target.
+        topics: number of all such topics.
+    """
+
+    fewer_replicas: Mapping[str, int]
+    brokers: int
+    topics: int
 
 
 class PositionsToCommit(Intent, steps=(Step.COMMIT_GROUPS,)):

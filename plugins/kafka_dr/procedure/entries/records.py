@@ -22,6 +22,14 @@ class Receipt:
     sha256: str
 
 
+@dataclass(frozen=True)
+class FolderReceipt:
+    """A folder of files that a step wrote beside the evidence: its path there, and the digest of all its files."""
+
+    folder: str
+    sha256: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Approval:
     """The approval of `digest` at a gate: the user name of the approver, and the time in ISO 8601, by Airflow's API.
@@ -212,6 +220,7 @@ class EarlyTranslation(Receipt):
     Attributes:
         copies: one list per partition of a source topic that is a copy of a target topic under a prefixed name: topic,
             partition, log end of the copy, then log start and log end of the original on the target.
+        job_input: receipt of the folder with the Spark job's input; None in entries of older versions.
     """
 
     digest: str
@@ -221,6 +230,7 @@ class EarlyTranslation(Receipt):
     holes: Sequence[MissingRange]
     cut: Sequence[MissingRange]
     copies: Sequence[Sequence[Any]] = ()
+    job_input: OrAbsent[FolderReceipt] = None
 
 
 class PlannedTopic(NamedTuple):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from kafka_dr.actions.access.trials import log_in_applications, try_applications
 from kafka_dr.actions.fencing.acl_fence import refuse_probe_without_rights
 from kafka_dr.actions.fencing.exempt_canary import CanaryVerdict, copy_canary
 from kafka_dr.actions.fencing.open_transactions import transactions_can_be_ended
@@ -11,6 +13,9 @@ from kafka_dr.actions.readiness.observe import observed_at_rest
 from kafka_dr.actions.readiness.plan import kept_for_forecast, records_per_second
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.concurrently import run_concurrently
+from kafka_dr.domain.access.trial import AccessTrial
+from kafka_dr.domain.access.verdict import proven_access
+from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.notes import list_notes
 from kafka_dr.domain.readiness.observation import Observation
@@ -28,7 +33,7 @@ class CheckReadiness(ProcedureStep):
     In a failback the returned cluster is already fenced then, and its topics are prepared; fence and topics remain.
 
     Attributes:
-        writes: whether MirrorMaker 2 is made to copy a canary, and the probe's rights are tried.
+        writes: whether MirrorMaker 2 is made to copy a canary, and rights of the probe and of applications are tried.
     """
 
     writes = True
@@ -39,7 +44,10 @@ class CheckReadiness(ProcedureStep):
         read_at, acknowledged = procedure.now(), procedure.request.choices.get("acknowledge_recreated_topics", False)
         with run_concurrently() as start:
             canary = start(copy_canary, procedure, self.task_id) if self.writes else None
+            access = start(self._tried_access, procedure)
             observation = observed_at_rest(procedure, {} if acknowledged else known_topic_ids(procedure))
+        trials, left = access.result()
+        observation = replace(observation, trials=trials)
         self.keep(procedure, observation)
         blockers = find_blockers(observation)
         if blockers:
@@ -58,14 +66,22 @@ class CheckReadiness(ProcedureStep):
         return ReadinessChecked(
             topics=len(observation.scope),
             groups=len(observation.groups),
-            notes=[*list_notes(observation), *([exempt.note] if exempt.note else [])],
+            notes=[*list_notes(observation), *([exempt.note] if exempt.note else []), *left],
             records_per_second=records_per_second(observation),
             isolation=isolation_of(observation.flow.source_config),
             exempt_proven=exempt.proven,
             exempt_seconds=exempt.seconds,
+            access=proven_access(observation) or None,
             topic_ids={t: observation.source.topics[t].topic_id for t in observation.scope},
             **kept_for_forecast(procedure, observation.positions, read_at),
         )
+
+    def _tried_access(self, procedure: Run) -> tuple[tuple[AccessTrial, ...], list[str]]:
+        """Return what applications' own logins showed on the target, and a note on what was left there."""
+        if not self.writes:
+            return log_in_applications(procedure), []
+        trials, left = try_applications(procedure, self.task_id)
+        return trials, [f"Not removed after the trial of applications' logins: {first_few(left)}."] if left else []
 
     def keep(self, procedure: Run, observation: Observation) -> None:
         """Do what a subclass does with the observation before it is judged; here nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr.actions.access.site_differences import keep_differences
 from kafka_dr.actions.readiness.observe import observe_pair
 from kafka_dr.actions.readiness.plan import (
     compared_positions,
@@ -87,6 +88,8 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         terms=terms_of(procedure),
         objectives=procedure.progress.objectives,
         clients=list_clients(observed.clients),
+        access=ready.access or {},
+        differences=keep_differences(procedure, observed),
     )
 
 

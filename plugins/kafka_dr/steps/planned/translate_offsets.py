@@ -11,9 +11,9 @@ import pandas as pd
 from kafka_dr.actions.history.segment_frames import tell_unknown, write_lineage
 from kafka_dr.actions.offsets.answers import check_complete, rereads_by_group
 from kafka_dr.actions.offsets.prefixed_topics import write_prefixed_copies
-from kafka_dr.actions.offsets.translation_input import bounds_frame
+from kafka_dr.actions.offsets.translation_input import bounds_frame, save_target_topics
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
-from kafka_dr.actions.spark_jobs import run_spark_job, write_frame
+from kafka_dr.actions.spark_jobs import run_spark_job, write_frame, write_portions
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.offsets.rereads import compare_with_mirror_maker
 from kafka_dr.procedure.entries import ConsumersDrained, MissingRange, OffsetsTranslated, ReadinessChecked
@@ -31,6 +31,7 @@ class TranslateOffsets(RecheckedStep):
         positions = self.positions(procedure)
         with run_concurrently() as start:
             checkpoints = start(checkpoints_of, procedure)
+            topics = start(save_target_topics, procedure)
             rows, summary = self.translated(procedure, context, positions)
         check_complete(positions, rows)
         rows = compare_with_mirror_maker(rows, checkpoints.result())
@@ -50,6 +51,8 @@ class TranslateOffsets(RecheckedStep):
             holes=[MissingRange(**gap) for gap in summary["holes"]],
             cut=[MissingRange(**gap) for gap in summary["cut"]],
             translation=procedure.artifacts.save("positions", rows),
+            job_input=summary.get("job_input"),
+            target_topics=topics.result(),
         )
 
     def positions(self, procedure: Run) -> pd.DataFrame:
@@ -57,7 +60,10 @@ class TranslateOffsets(RecheckedStep):
         return procedure.artifacts.load(procedure.progress.require(ConsumersDrained).positions)
 
     def translated(self, procedure: Run, context: Any, positions: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-        """Run the Spark job; return one row per translated position, and the job's summary."""
+        """Run the Spark job; return one row per translated position, and the job's summary.
+
+        The summary also has `job_input`, the receipt of the job's input folder.
+        """
         result = run_spark_job(
             procedure,
             context,
@@ -65,14 +71,14 @@ class TranslateOffsets(RecheckedStep):
             lambda folder: self.write_inputs(procedure, folder, positions),
             "Spark did not translate the positions",
         )
-        return pd.read_parquet(result / "translation.parquet"), json.loads(
-            (result / "summary.json").read_text(encoding="utf-8")
-        )
+        summary = json.loads((result / "summary.json").read_text(encoding="utf-8"))
+        job_input = procedure.artifacts.receipt_of(result.with_name(f"{result.name}.input"))
+        return pd.read_parquet(result / "translation.parquet"), summary | {"job_input": job_input}
 
     def write_inputs(self, procedure: Run, folder: Path, positions: pd.DataFrame) -> dict[str, Any]:
         """Write positions, offset syncs and log bounds as files for the Spark job; return the job's other settings."""
         write_frame(folder, "positions", positions.assign(may_have_moved=False))
-        write_frame(folder, "syncs", offset_syncs_of(procedure))
+        write_portions(folder, "syncs", offset_syncs_of(procedure))
         bounds = write_prefixed_copies(procedure, folder, bounds_frame(procedure))
         write_frame(folder, "bounds", bounds)
         tell_unknown(procedure, self.task_id, write_lineage(procedure, folder, bounds, positions))

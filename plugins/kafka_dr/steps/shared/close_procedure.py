@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_dr.actions.access.trials import remove_left_access
 from kafka_dr.actions.evidence import close_run_with_bad_params, file_evidence
 from kafka_dr.actions.fencing.exempt_canary import remove_left_canary
 from kafka_dr.actions.loss.takeover import give_back
@@ -58,6 +59,7 @@ class CloseProcedure(ProcedureStep):
             try:
                 refuse_broken_binding(procedure)
                 remove_left_canary(procedure, self.task_id)
+                remove_left_access(procedure, self.task_id)
             except BindingBroken as error:
                 self.log.warning("Nothing was removed: %s", error)
         return file_evidence(procedure, procedure.lease.epoch if procedure.lease.ever_held else 0)

@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from kafka_dr.commands import make_topology
 from kafka_dr.commands.make_topology import main
 from kafka_dr.config.settings import load_topology
+
+from lab.environment.production.certificates import LabAuthority
 
 PROPERTIES = """\
 clusters = primary, dr
@@ -159,3 +162,51 @@ def test_runs_as_a_module(properties: Path) -> None:
         command, env={**os.environ, "PYTHONPATH": str(plugins)}, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "") and (properties.parent / "t.yaml").exists()
+
+
+@pytest.fixture
+def by_certificate(properties: Path, tmp_path: Path) -> Path:
+    """A properties file by which MirrorMaker 2 logs in to one cluster by a certificate."""
+    authority = LabAuthority(tmp_path / "ca")
+    authority.issue_once("mm2")
+    own = f"dr.security.protocol = SSL\ndr.ssl.keystore.type = PEM\ndr.ssl.keystore.location = {tmp_path}/ca/mm2.both.pem\n"
+    properties.write_text(PROPERTIES + own)
+    return properties
+
+
+@pytest.mark.parametrize(
+    ("options", "principal", "told"),
+    [
+        ((), "User:CN=mm2", "if the brokers have no ssl.principal.mapping.rules"),
+        (("--mapping-rules", "RULE:^CN=(.*?)$/$1/,DEFAULT"), "User:mm2", "makes it User:mm2"),
+        (("--mapping-rules", "RULE:^OU=.*$/x/"), None, "no rule fits the subject CN=mm2"),
+        (("--mapping-rules", "RULE:"), None, "not a list of"),
+    ],
+)
+def test_mirror_maker_is_known_by_its_certificate(
+    by_certificate: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], principal: str | None, told: str
+) -> None:
+    """As the brokers name it; a principal that stays unknown is said, because the fence would refuse it."""
+    assert run(by_certificate, *options) == 0
+    topology = load_topology(by_certificate.parent / "out" / "topology.yaml")
+    assert topology.cluster("dr").principals.mirror_maker == ((principal,) if principal else ())
+    assert topology.cluster("primary").principals.mirror_maker == ("User:mm2",)
+    assert told in "".join(capsys.readouterr())
+
+
+def test_a_certificate_that_cannot_be_read_is_said(by_certificate: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The topology is made all the same, without the principal."""
+    (by_certificate.parent / "ca" / "mm2.both.pem").unlink()
+    assert run(by_certificate) == 0
+    assert "the certificate of MirrorMaker 2 cannot be read" in "".join(capsys.readouterr())
+
+
+def test_brokers_that_do_not_answer_tell_no_rules(
+    by_certificate: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --ask-brokers; no principal is guessed."""
+    monkeypatch.setattr(make_topology, "_ASK_SECONDS", 0.5)
+    by_certificate.write_text(by_certificate.read_text().replace("dr-1:9092", "127.0.0.1:9"))
+    assert run(by_certificate, "--ask-brokers") == 0
+    assert "the brokers did not tell their ssl.principal.mapping.rules" in "".join(capsys.readouterr())
+    assert load_topology(by_certificate.parent / "out" / "topology.yaml").cluster("dr").principals.mirror_maker == ()

@@ -29,9 +29,8 @@ ID = "planned_failover-r1"
 
 
 @pytest.fixture
-def run(bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def run(bench: Any, capsys: pytest.CaptureFixture[str]) -> Any:
     """The command, with the bench's connections; returns its exit code and what it printed."""
-    monkeypatch.setattr(command, "Connections", lambda: bench.connections)
 
     def run(*arguments: str) -> tuple[int, str]:
         code = command.main(arguments)
@@ -196,13 +195,11 @@ LOST = "unplanned_failover-r1"
 
 
 @pytest.fixture
-def make_lost_run(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def make_lost_run(make_bench: Any) -> Any:
     """Makes the bench of an unplanned run for the command."""
 
     def make(**topology: Any) -> Any:
-        bench = make_bench(dag_id="unplanned_failover", **topology)
-        monkeypatch.setattr(command, "Connections", lambda: bench.connections)
-        return bench
+        return make_bench(dag_id="unplanned_failover", **topology)
 
     return make
 
@@ -413,7 +410,6 @@ def translated_planned(bench: Any, remote: str, came: bool, *rows: tuple[str, in
 )
 def test_printed_positions_are_those_that_commit_groups_writes(
     make_bench: Any,
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     topology: dict[str, Any],
     remote: str,
@@ -421,7 +417,6 @@ def test_printed_positions_are_those_that_commit_groups_writes(
 ) -> None:
     """An excluded group by its policy, a refused position back at the log start, a local topic from its log start."""
     bench, at = make_bench(**topology), TopicPartition(remote, 0)
-    monkeypatch.setattr(command, "Connections", lambda: bench.connections)
     standby = bench.clusters["standby"]
     standby.log_starts |= {at: 3, ORDERS: 3}
     standby.committed["stale"] = {at: Position(8)}

@@ -45,6 +45,7 @@ def production(make_bench: Callable[..., Bench]) -> Callable[..., Topology]:
             "recorder": {"archive": "file:///archive"},
             "notifications": [{"kind": "webhook", "connection": "webhook"}],
             "groups": [{"pattern": "billing.*", "policy": "fail"}],
+            "applications": [{"name": "orders", "connections": {"standby": "orders"}, "prefix": "orders-"}],
             "cool_down_seconds": 900.0,
             **changes,
         }
@@ -75,6 +76,7 @@ def test_no_hook_no_recorder_and_no_notice(production: Callable[..., Topology]) 
     drill = made(ours)
     assert (drill.drain, drill.source_probe, drill.fence_hook, drill.recorder) == (None,) * 4
     assert (drill.notifications, drill.groups, drill.cool_down_seconds) == ((), (), 0.0)
+    assert ours.applications and drill.applications == ()
 
 
 def test_a_pass_is_no_place_for_another_drill(production: Callable[..., Topology]) -> None:
@@ -143,7 +145,7 @@ def test_what_a_pass_shares_with_production_is_known(production: Callable[..., T
     ours = production()
     drill = made(ours)
     own = {"clusters", "naming", "flows", "routing", "evidence", "drain", "source_probe", "fence_hook", "recorder"}
-    own |= {"groups", "notifications", "drill", "cool_down_seconds"}
+    own |= {"applications", "groups", "notifications", "drill", "cool_down_seconds"}
     assert set(Topology.model_fields) == SHARED | own
     assert {name for name in Topology.model_fields if getattr(drill, name) == getattr(ours, name)} == SHARED
 

@@ -249,3 +249,4 @@ def test_the_newest_file_tells_its_time(archive: Archive) -> None:
     assert archive.newest("ends") == NOON + timedelta(minutes=59, seconds=59)
     archive.write("ends", rows(1), NOON + timedelta(hours=1, milliseconds=5))
     assert archive.newest("ends") == NOON + timedelta(hours=1, milliseconds=5)
+    assert archive.newest_rows("ends", ["n"]).to_pydict() == {"n": [1]} and archive.newest_rows("other", ["n"]) is None

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 import requests
-from kafka_dr.errors import BadInput, ConnectUnavailable
+from kafka_dr.errors import BadInput, ConnectUnavailable, HookUnavailable
+from kafka_dr.hooks.airflow_api import AirflowApi
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.json_endpoint import NO_ANSWER, JsonEndpoint
 
 from lab.environment.production.certificates import LabAuthority
-from tests.support.json_server import served_over_tls
+from tests.support.json_server import JsonHandler, served_over_tls
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +165,80 @@ def test_the_test_server_speaks_tls_only(url: str) -> None:
     """Otherwise nothing here would be shown."""
     with pytest.raises(requests.ConnectionError):
         requests.get(url.replace("https", "http"), timeout=5)
+
+
+class Guarded(JsonHandler):
+    """Answers who shows the right bearer token; an error repeats what was shown."""
+
+    token = "abc.DEF-123"
+
+    def do_GET(self) -> None:  # noqa: N802 (http.server calls it so)
+        """Answer, or refuse."""
+        shown = self.headers.get("Authorization")
+        if self.path == "/auth/token" or shown != f"Bearer {self.token}":
+            self.answer(401, {"detail": f"refused: {shown}"})
+        else:
+            self.answer(200, {"run": "known", "state": "success"})
+
+    do_POST = do_GET
+
+
+@pytest.fixture
+def guarded_url(authority: LabAuthority) -> Iterator[str]:
+    """The address of a server that asks for a bearer token."""
+    with served_over_tls(authority.files_of("server"), handler=Guarded) as address:
+        yield address
+
+
+def test_a_bearer_token_takes_the_place_of_user_and_password(guarded_url: str, authority: LabAuthority) -> None:
+    """To Connect and the hooks; the same class sends it with and without a client's certificate."""
+    for more in ({}, _as_client(authority)):
+        tls = _trusting(authority, token=Guarded.token, **more)
+        assert JsonEndpoint(guarded_url, "Connect", auth=("user", "pw"), tls=tls).attempt("GET", "/").ok
+
+
+def test_a_wrong_token_is_an_error_that_does_not_show_it(guarded_url: str, authority: LabAuthority) -> None:
+    """Although the server repeats it; nor does what is printed of the settings."""
+    tls = _trusting(authority, token="wr0ng.t0ken")
+    with pytest.raises(ConnectUnavailable, match=r"HTTP 401.*correct login or token") as refused:
+        JsonEndpoint(guarded_url, "Connect", ConnectUnavailable, tls=tls).call("GET", "/")
+    assert "wr0ng.t0ken" not in str(refused.value) and "wr0ng.t0ken" not in repr(tls)
+
+
+def test_a_token_in_a_file_is_read_for_each_request(guarded_url: str, authority: LabAuthority, tmp_path: Path) -> None:
+    """Another program renews it; a file that has vanished is an unavailable system."""
+    file = tmp_path / "token"
+    file.write_text("old")
+    endpoint = JsonEndpoint(guarded_url, "Connect", tls=_trusting(authority, token_file=str(file)))
+    assert endpoint.attempt("GET", "/").status == 401
+    file.write_text(f"{Guarded.token}\n")
+    assert endpoint.attempt("GET", "/").ok
+    file.unlink()
+    assert endpoint.attempt("GET", "/").status == NO_ANSWER
+    with pytest.raises(BadInput, match="token_file names in the connection of Connect"):
+        JsonEndpoint(guarded_url, "Connect", tls=_trusting(authority, token_file=str(file)))
+
+
+def test_airflows_api_takes_a_token_of_the_connection(guarded_url: str, authority: LabAuthority) -> None:
+    """No token is asked for by password; a refused one is said, and not asked for again."""
+    api = AirflowApi(guarded_url, "svc", "", _trusting(authority, token=Guarded.token))
+    assert api.dag_run("planned_failover", "r").state == "success" and api.username == "svc"
+    with pytest.raises(HookUnavailable, match="HTTP 401"):
+        AirflowApi(guarded_url, "svc", "", _trusting(authority, token="old")).dag_run("planned_failover", "r")
+
+
+def test_a_token_over_http_is_refused() -> None:
+    """Everybody on the way could use it."""
+    with pytest.raises(BadInput, match="would not be encrypted") as refused:
+        JsonEndpoint("http://127.0.0.1:9", "Connect", tls=HttpTls(token="abc"))
+    assert "abc" not in str(refused.value)
+
+
+@pytest.mark.parametrize("token", ["", "two words", "line\nbreak", 5, "ümlaut"])
+def test_what_is_no_token_is_refused_without_its_value(token: object) -> None:
+    """A header could be made of it that says something else."""
+    with pytest.raises(BadInput, match="token: not a bearer token") as refused:
+        HttpTls.of_extra({"token": token}, "connect_x")
+    assert "two words" not in str(refused.value) and "mlaut" not in str(refused.value)
+    with pytest.raises(BadInput, match="token: given with token_file"):
+        HttpTls.of_extra({"token": "abc", "token_file": "/t"}, "connect_x")

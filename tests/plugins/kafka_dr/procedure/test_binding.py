@@ -70,6 +70,25 @@ def test_the_opening_names_clusters_addresses_and_topology(bench: Bench) -> None
     refuse_broken_binding(bench.procedure())
 
 
+def test_a_probe_that_cannot_log_in_is_refused_before_anything_is_touched(
+    tmp_path: Path, make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else only the fence would find it, while clients are stopped."""
+    made = make_bench()
+    read = made.connections.kafka
+
+    def kafka(connection_id: str) -> dict[str, str]:
+        kerberos = (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"} if connection_id == "probe_primary" else {}
+        )
+        return read(connection_id) | kerberos
+
+    monkeypatch.setattr(made.connections, "kafka", kafka)
+    with pytest.raises(AirflowFailException, match="cannot log in to primary by GSSAPI"):
+        OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(made.context())
+    assert made.procedure().progress.done(ProcedureOpened) is None
+
+
 @pytest.mark.parametrize("named", EDITS)
 def test_a_step_refuses_and_names_what_differs(bench: Bench, named: str) -> None:
     """The refusal is in the journal, nothing was intended, and the step goes on once the edit is taken back."""

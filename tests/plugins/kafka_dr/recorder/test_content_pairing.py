@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -137,3 +138,19 @@ def test_a_topic_made_anew_has_pairs_from_its_beginning(site: Any) -> None:
         cluster.logs[ORDERS] = []
         cluster.write(ORDERS, b"new")
     assert pairs(site.looker.look(False)) == [(0, 0, 0), (1, 8, 8), (2, 8, 8)]
+
+
+def test_what_waits_for_a_pair_is_counted(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With how long the oldest has waited: thousands of partitions may take turns."""
+    partitions = three_partitions(site)
+    reader = site.looker.access.source_records
+    reader.late = {partitions[1], partitions[2]}
+    assert told(site.looker.look(True))["pairs_waiting"] == 2
+    now = time.monotonic()
+    monkeypatch.setattr("kafka_dr.recorder.content_pairing.time.monotonic", lambda: now + 300)
+    reader.late = {partitions[2]}
+    sample = told(site.looker.look(False))
+    assert sample["pairs_waiting"] == 1 and 290 < sample["pairs_wait_seconds"] < 310
+    reader.late = set()
+    sample = told(site.looker.look(False))
+    assert (sample["pairs_waiting"], sample["pairs_wait_seconds"]) == (0, 0.0)

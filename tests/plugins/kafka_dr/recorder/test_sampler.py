@@ -552,3 +552,33 @@ def test_a_recorder_that_begins_anew_tells_of_topics_deleted_before(wide: Any, m
         replace(wide.looker.access, connectors=None),
     )
     assert [gone(wide, whole=True), gone(wide)] == [[], ["older"]]
+
+
+def test_a_sample_says_how_far_behind_the_recorder_is(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the median of its last samples, so that one slow sample is no delay."""
+    clock = iter([0.0, 9.0, 40.0, 54.0, 68.0, 82.0, 96.0])
+    look = site.looker.look
+    for expected in (None, 9.0, 20.0, 14.0, 14.0, 14.0):
+        monkeypatch.setattr("kafka_dr.recorder.sampler.time.monotonic", lambda at=next(clock): at)
+        assert told(look(False))["every_seconds"] == expected
+    assert told(look(False))["interval_seconds"] == 10.0
+
+
+def test_large_clusters_have_longer_to_answer(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first sample on; one that is away has no longer than a small one from the second sample on."""
+    limits: list[float] = []
+    listed = site.east.topics
+
+    def topics(names: Any = None, timeout: float = 0) -> Any:
+        limits.append(timeout)
+        return listed(names, timeout)
+
+    monkeypatch.setattr(site.east, "topics", topics)
+    monkeypatch.setattr(site.east, "partition_count", lambda timeout: limits.append(timeout) or 30_000)
+    site.looker.look(True)
+    assert limits == [4.0, 24.0]
+    site.east.away = True
+    site.looker.look(False)
+    site.looker.look(False)
+    # Both samples failed; the last one asked how large the cluster is before it listed topics.
+    assert limits[2] < 5.0 and limits[3:] == [4.0, 24.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +46,33 @@ def test_each_write_shows_on_the_next_page(site: Site) -> None:
     document = json.loads(site.bench.topology.read_text())
     site.bench.topology.write_text(json.dumps({**document, "flows": document["flows"][:1]}))
     assert 'id="standby-to-primary"' not in site.get().text
+
+
+def test_what_was_read_of_a_procedure_is_read_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a running procedure only the entries since are parsed, however long the older ones are."""
+    site.opened()
+    kept = sources.journal_of(sources.topology_now())
+    first, read, anew = kept.entries(ID), Journal.entries, list[Any]()
+    assert kept.entries("another") == [] and first
+    monkeypatch.setattr(Journal, "entries", lambda journal, *asked: anew.append(asked) or read(journal, *asked))
+    for seconds in (90, 80, 70):
+        site.write(seconds, Step.FENCE_PRODUCERS, Entry.INTENT, **{"try": seconds})
+        kept.look_again()
+        entries = kept.entries(ID)
+    assert anew == [] and len(entries) == len(first) + 3 and kept.entries("another") == []
+    assert entries == read(kept, ID) and entries[0] is first[0]
+
+
+def test_entries_of_another_journal_are_not_added(site: Site) -> None:
+    """Such as one that was restored from a copy and written on: nothing that was read of the other one counts."""
+    site.opened()
+    kept = sources.journal_of(sources.topology_now())
+    kept.look_again()
+    assert kept.entries(ID)
+    kept._newest = replace(kept._newest, hash="of another journal")
+    site.write(90, Step.FENCE_PRODUCERS, Entry.INTENT, **{"try": 1})
+    kept.look_again()
+    assert not kept._kept and len(kept.entries(ID)) == len(Journal.entries(kept, ID))
 
 
 def test_a_document_that_was_replaced_within_a_tick_is_read(site: Site) -> None:

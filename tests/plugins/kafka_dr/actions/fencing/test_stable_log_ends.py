@@ -53,7 +53,7 @@ class Log:
             raise KafkaUnavailable("not everything could be read")
         return dict.fromkeys(partitions, Tail((self.last,) if self.last else (), 0, self.end))
 
-    def ranges(self, spans: Any, limit: int | None = None) -> dict[TopicPartition, list[Any]]:
+    def ranges(self, spans: Any, limit: int | None = None, take: Any = None) -> dict[TopicPartition, list[Any]]:
         """The first record of a transaction."""
         return {tp: [SimpleNamespace(timestamp=5_000)] for tp in spans}
 

@@ -437,7 +437,7 @@ def test_a_translation_gets_them(trips: Trips, monkeypatch: pytest.MonkeyPatch) 
     trips.begin("primary", "standby")
     trips.opens(None, {ORDERS: 104})
     procedure = trips.begin("standby", "primary")
-    monkeypatch.setattr(step, "offset_syncs_of", lambda one: NO_PAIRS)
+    monkeypatch.setattr(step, "offset_syncs_of", lambda one: [NO_PAIRS])
     monkeypatch.setattr(step, "bounds_frame", lambda one: trips.bounds(300, 290))
     trips.bench.done(procedure, Step.CHECK_READINESS, isolation="read_uncommitted")
     trips.bench.done(procedure, Step.FORECAST)
@@ -511,7 +511,7 @@ def third_trip(trips: Trips, without_spark: Any, monkeypatch: pytest.MonkeyPatch
         target_topic="orders", source_start=pd.array([0], "Int64"), target_start=pd.array([0], "Int64"), **flags
     )
     monkeypatch.setattr(step, "bounds_frame", lambda one: bounds)
-    monkeypatch.setattr(step, "offset_syncs_of", lambda one: NO_SYNCS)
+    monkeypatch.setattr(step, "offset_syncs_of", lambda one: [NO_SYNCS])
     return trips
 
 

@@ -64,7 +64,7 @@ def way(make_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> WayB
     syncs = pd.DataFrame(
         {"topic": ["orders", "gone"], "partition": [0, 0], "upstream": [5, 1], "downstream": [7, 1], "sequence": [0, 1]}
     )
-    monkeypatch.setattr(copies_back, "syncs_of_the_other_flow", lambda procedure: syncs)
+    monkeypatch.setattr(copies_back, "syncs_of_the_other_flow", lambda procedure: [syncs])
     return made
 
 
@@ -254,7 +254,7 @@ def there_and_back(make_bench: Callable[..., Any], tmp_path: Path, monkeypatch: 
     syncs = pd.DataFrame(
         {"topic": ["orders", "gone"], "partition": [0, 0], "upstream": [5, 1], "downstream": [7, 1], "sequence": [0, 1]}
     )
-    monkeypatch.setattr(copies_back, "syncs_of_the_other_flow", lambda procedure: syncs)
+    monkeypatch.setattr(copies_back, "syncs_of_the_other_flow", lambda procedure: [syncs])
     return made
 
 

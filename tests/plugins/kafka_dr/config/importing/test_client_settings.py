@@ -5,6 +5,7 @@ from __future__ import annotations
 import confluent_kafka
 import pytest
 from kafka_dr.config.importing.client_settings import for_librdkafka, principal_of
+from kafka_dr.hooks.brokers.client import client_config
 
 PLAIN = {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -91,3 +92,45 @@ def test_kerberos_login() -> None:
 def test_secrets_are_not_in_the_representation() -> None:
     """Printing translated settings shows no value."""
     assert "ret" not in repr(for_librdkafka(SCRAM)) and "mm2-user" not in repr(for_librdkafka(SCRAM))
+
+
+TOKEN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+    "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+}
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sasl.jaas.config": f'{OAUTH} required clientId="mm2" clientSecret="s3cret" scope="kafka";'},
+        {
+            "sasl.oauthbearer.client.credentials.client.id": "mm2",
+            "sasl.oauthbearer.client.credentials.client.secret": "s3cret",
+            "sasl.oauthbearer.scope": "kafka",
+        },
+    ],
+)
+def test_a_login_by_token_becomes_librdkafkas(more: dict[str, str]) -> None:
+    """In the login configuration, or in settings of their own; the client's id is the principal."""
+    settings = for_librdkafka(TOKEN | more)
+    assert settings.notes == [] and principal_of(TOKEN | more) == "User:mm2"
+    assert settings.extra == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+        "sasl.oauthbearer.client.id": "mm2",
+        "sasl.oauthbearer.client.secret": "s3cret",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    assert client_config(settings.extra | {"bootstrap.servers": "b:9092"}, "east")
+
+
+def test_the_issuers_ca_is_librdkafkas_for_https() -> None:
+    """Java keeps it among the options of the login."""
+    java = TOKEN | {"sasl.jaas.config": f'{OAUTH} required clientId="mm2" ssl.truststore.location="/ca.pem";'}
+    assert for_librdkafka(java).extra["https.ca.location"] == "/ca.pem"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.config.importing.client_settings import for_librdkafka
-from kafka_dr.config.importing.java_client import for_java
+from kafka_dr.config.importing.java_client import for_java, java_options
 from kafka_dr.config.importing.java_properties import read_properties
 from kafka_dr.errors import BadInput
 
@@ -96,3 +96,31 @@ def test_tuning_of_the_other_client_is_left_out() -> None:
     """Java refuses no unknown key, but what it does not know is not said."""
     found = set(for_java(SCRAM | {"socket.timeout.ms": 5, "log_level": 0}, "east"))
     assert found == {"security.protocol", "sasl.mechanism", "sasl.jaas.config"}
+
+
+def test_a_login_by_token_is_said_to_java() -> None:
+    """Secrets stand in the settings, never on the command line; Java may send them to this issuer only."""
+    config = {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "dr",
+        "sasl.oauthbearer.client.secret": 's3"cret',
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.extensions": "logicalCluster=lkc-1",
+        "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+        "https.ca.location": "/ca.pem",
+    }
+    java = for_java(config, "east")
+    assert java["sasl.oauthbearer.token.endpoint.url"] == "https://issuer/token"
+    login = java["sasl.jaas.config"]
+    for option in (
+        'clientId="dr"',
+        'clientSecret="s3\\"cret"',
+        'scope="kafka"',
+        'extension_logicalCluster="lkc-1"',
+        'ssl.truststore.location="/ca.pem"',
+    ):
+        assert option in login
+    assert java_options(config) == ["-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer/token"]
+    assert java_options(SCRAM) == []

@@ -70,6 +70,7 @@ def test_every_field_changes_the_digest() -> None:
     changes |= {"fence_removes": ("x",), "fence_modes": {"x": 1}, "opening_adds": ("x",), "denials": ("x",)}
     changes |= {"terms": {"topology_digest": "x"}, "objectives": {"tier": "x"}}
     changes |= {"clients": list_clients(SeenClients())}
+    changes |= {"access": {"orders": "login"}, "differences": {"count": 1}}
     assert set(changes) == set(PLAN.as_dict())
     found = len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest})
     assert found == len(changes) + 1

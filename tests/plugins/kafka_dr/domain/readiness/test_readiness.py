@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from kafka_dr.domain.access.trial import AccessTrial, Act
 from kafka_dr.domain.clients.inventory import SeenClients
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -30,8 +31,8 @@ from kafka_dr.domain.readiness.readiness import CHECKS, find_blockers, is_settli
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-T0 = TopicPartition("orders", 0)
-T1 = TopicPartition("orders", 1)
+T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+NO_LOGIN = AccessTrial("orders", "standby", "orders_standby", failed=Act.LOG_IN, seen="_AUTHENTICATION")
 
 
 def acl(principal: str, operation: str, name: str, kind: str = "topic", permission: str = "allow") -> AclEntry:
@@ -337,7 +338,8 @@ CLOSED = {
     "no group on the target": (without("read", "billing", "group"), "clients_may_work_on_target"),
     "no transactional id on the target": (source(rules=TRANSACTIONAL), "clients_may_work_on_target"),
     "no user on the target": (target(users=frozenset()), "users_exist_on_target"),
-    "alive on the target": (target(groups={"billing": GroupView("Stable", empty=False)}), "groups_idle_on_target"),
+    "a login is refused": (seen(trials=(NO_LOGIN,)), "applications_work_on_target"),
+    "group alive on target": (target(groups={"billing": GroupView("Stable", empty=False)}), "groups_idle_on_target"),
     "groups of an unknown type": (seen(immovable={"odd": "unknown"}), "groups_can_move"),
     "a member stays": (seen(clients=SeenClients(staying={"g": {"i": 60.1}}, waits=60.0)), "members_leave"),
     "nothing stops clients": (replace(source(rules=UNGUARDED), has_drain_hook=False), "fence_possible"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +11,12 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.lag import FlowLag, PartitionLag
 from kafka_dr.domain.readiness.movements import Movement, moved_on
 from kafka_dr.domain.readiness.signs import (
+    RecorderPace,
     certificate_findings,
     growth_findings,
     heartbeat_findings,
     lag_findings,
+    pace_findings,
     quiet_findings,
     recorder_findings,
     watcher_findings,
@@ -62,6 +66,24 @@ def test_signs_of_life_are_judged_by_their_age() -> None:
     assert "never" in next(watcher_findings(None)).text
     assert not [*recorder_findings(89, 10)] and [f.id for f in recorder_findings(91, 10)] == ["recorder_silent"]
     assert not [*recorder_findings(230, 60)] and "no sample" in next(recorder_findings(None, 10)).text
+
+
+def test_a_recorder_that_falls_behind_is_a_warning() -> None:
+    """By its samples, or by what waits for a pair; one that states nothing is not judged."""
+    assert not [*pace_findings(None)] and not [*pace_findings(RecorderPace(10, None, 0, 0))]
+    assert not [*pace_findings(RecorderPace(10, 9.5, 7, 90))]
+    late, waiting = pace_findings(RecorderPace(10, 14, 1234, 340))
+    assert {late.severity, waiting.severity} == {Gravity.WARNING} and late.key != waiting.key
+    assert late.text == "the flight recorder takes a sample every 14 s (at most 10 s)"
+    assert waiting.text.startswith("1,234 partitions wait for a content pair of the recorder, the oldest for ")
+
+
+@pytest.mark.parametrize("wrong", [{}, {"interval_seconds": "10"}, {"pairs_waiting": None}])
+def test_a_sample_that_states_no_pace_has_none(wrong: dict[str, Any]) -> None:
+    """Older recorders state none; whoever writes to the archive may state anything."""
+    stated = {"interval_seconds": 10, "every_seconds": None, "pairs_waiting": 0, "pairs_wait_seconds": 0.0}
+    assert RecorderPace.of(stated) == RecorderPace(10, None, 0, 0.0)
+    assert RecorderPace.of(stated | wrong if wrong else {}) is None
 
 
 def test_a_certificate_is_named_before_it_ends() -> None:

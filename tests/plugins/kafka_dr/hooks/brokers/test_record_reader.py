@@ -153,7 +153,7 @@ def test_a_topic_may_be_read_from_within(reader: RecordReader) -> None:
 
 def test_the_clients_queue_is_as_long_as_asked_for() -> None:
     """Large records wait in it."""
-    assert RecordReader(NOWHERE)._config["queued.max.messages.kbytes"] == 65_536
+    assert RecordReader(NOWHERE)._config["queued.max.messages.kbytes"] == 16_384
     assert RecordReader(NOWHERE, queued_kbytes=1_024)._config["queued.max.messages.kbytes"] == 1_024
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from kafka_dr.actions.offsets import client_topics
 from kafka_dr.actions.offsets.commit import wanted_positions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, ReadBackFailed, Refusal
+from kafka_dr.hooks.brokers.descriptions import TopicToCreate
 from kafka_dr.hooks.brokers.group_requests import Position
 from kafka_dr.steps.planned.commit_groups import CommitGroups
 from kafka_dr.vocabulary import Entry, Step
@@ -171,3 +173,34 @@ def test_topics_are_made_after_the_snapshot_and_before_the_commit(make_bench: An
     acts = [entry.payload for entry in bench.entries(STEP)[written:]]
     assert [set(payload) for payload in acts] == [{"snapshot"}, {"creates_topics"}, {"positions", "of"}]
     assert acts[1] == {"creates_topics": ["orders"]}
+
+
+def test_many_local_topics_are_made_by_few_requests_with_the_sources_replicas(
+    make_bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease is looked at before each request; where the target has too few brokers, a note says so."""
+    bench = make_bench(naming={"policy": "default", "separator": "."})
+    primary, standby = bench.clusters["primary"], bench.clusters["standby"]
+    procedure = translated(bench, ("a", 4, "CONTENT"), remote="primary.orders")
+    names = [f"orders-{number}" for number in range(450)]
+    primary.partitions |= {name: {0: 1} for name in names}
+    primary.replicas |= dict.fromkeys(names, 3)
+    standby.broker_ids = [1, 2]
+    monkeypatch.setattr(client_topics, "missing_topics", lambda procedure: dict.fromkeys(names, 1))
+    monkeypatch.setattr(client_topics, "portable_configs", lambda settings: {})
+    held, hold = [], procedure.authority.hold
+    monkeypatch.setattr(procedure.authority, "hold", lambda: held.append(len(standby.requested)) or hold())
+    client_topics.create_missing_topics(procedure)
+    assert [len(topics) for topics in standby.requested] == [200, 200, 50] and {0, 1, 2} <= set(held)
+    assert standby.awaited == [dict.fromkeys(names, 1)]
+    assert {standby.replicas[name] for name in names} == {2}
+    notes = [entry.payload for entry in bench.entries(STEP) if "fewer_replicas" in entry.payload]
+    assert [(note["topics"], note["brokers"], len(note["fewer_replicas"])) for note in notes] == [(450, 2, 100)]
+    client_topics.create_missing_topics(procedure)
+    assert {standby.replicas[name] for name in names} == {2}
+
+
+def test_a_request_creates_no_more_partitions_than_a_controller_takes() -> None:
+    """KRaft refuses requests for more than 10,000; a single larger topic is left to the controller's own answer."""
+    topics = {name: TopicToCreate(count) for name, count in (("a", 1_500), ("b", 600), ("c", 9_000), ("d", 1))}
+    assert [list(batch) for batch in client_topics._batches(topics)] == [["a"], ["b"], ["c"], ["d"]]

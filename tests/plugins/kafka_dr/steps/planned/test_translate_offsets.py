@@ -60,8 +60,8 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         (made / "summary.json").write_text(json.dumps(summary))
 
     monkeypatch.setattr(spark_jobs, "submit_job", submit)
-    monkeypatch.setattr(step, "offset_syncs_of", lambda procedure: pd.DataFrame())
-    monkeypatch.setattr(step, "bounds_frame", lambda procedure: pd.DataFrame())
+    monkeypatch.setattr(step, "offset_syncs_of", lambda procedure: [pd.DataFrame()])
+    monkeypatch.setattr(step, "bounds_frame", lambda procedure: [pd.DataFrame()])
     monkeypatch.setattr(
         step, "checkpoints_of", lambda procedure: checkpoints_frame(CheckpointColumns([], [], [], [], []))
     )
@@ -190,11 +190,11 @@ def test_a_flow_without_groups_or_syncs_keeps_the_jobs_contract(
     monkeypatch.setattr(
         step,
         "offset_syncs_of",
-        lambda procedure: pd.DataFrame(
-            {"topic": [], "partition": [], "upstream": [], "downstream": [], "sequence": []}
-        ).astype(
-            {"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}
-        ),
+        lambda procedure: [
+            pd.DataFrame({"topic": [], "partition": [], "upstream": [], "downstream": [], "sequence": []}).astype(
+                {"topic": object, "partition": "int32", "upstream": "int64", "downstream": "int64", "sequence": "int64"}
+            )
+        ],
     )
     bounds = {
         "topic": "orders",
