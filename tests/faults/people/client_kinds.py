@@ -16,9 +16,9 @@ from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.every_broker import EveryBroker
 from kafka_dr.hooks.brokers.group_requests import OK
 
-from lab.environment.brokers import scram_login
 from lab.environment.connect import call_worker
 from lab.environment.jvm import java_program
+from lab.environment.logins.clients import scram_login
 from lab.environment.versions.releases import NEWEST
 from lab.environment.versions.version_jars import version_folder
 from lab.install.jars import INSTALL, JarList, ensure_jars

@@ -63,6 +63,7 @@ class Listing:
                     state=ConsumerGroupState.STABLE,
                     type=self.typed.get(name, CLASSIC),
                     is_simple_consumer_group=False,
+                    partition_assignor="range",
                     members=[],
                 )
             )
