@@ -34,7 +34,7 @@ _WILDCARD_RIGHTS: dict[str, dict[ResourceType, tuple[str, ...]]] = {
     "mm2": {_TOPIC: _EVERYTHING, _GROUP: _EVERYTHING, _TRANSACTION: _EVERYTHING, _CLUSTER: _EVERYTHING},
     "orchestrator": {
         _TOPIC: ("READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "CREATE", "ALTER", "DELETE"),
-        _GROUP: ("READ", "DESCRIBE", "DELETE"),
+        _GROUP: ("READ", "DESCRIBE", "DELETE", "DESCRIBE_CONFIGS"),
         _TRANSACTION: ("DESCRIBE", "WRITE"),
         _CLUSTER: ("DESCRIBE", "ALTER", "DESCRIBE_CONFIGS"),
     },

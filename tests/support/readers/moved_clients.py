@@ -33,7 +33,9 @@ class MovedClients:
 
     def __init__(self, bench: Any, jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bench, self.jobs = bench, jobs
-        monkeypatch.setattr(step, "offset_syncs_of", lambda one: pd.DataFrame(columns=list(NO_SYNCS)).astype(NO_SYNCS))
+        monkeypatch.setattr(
+            step, "offset_syncs_of", lambda one: [pd.DataFrame(columns=list(NO_SYNCS)).astype(NO_SYNCS)]
+        )
         empty = checkpoints_frame(CheckpointColumns([], [], [], [], []))
         monkeypatch.setattr(step, "checkpoints_of", lambda one: empty)
         self.source, self.target = (bench.clusters[alias] for alias in ("primary", "standby"))
