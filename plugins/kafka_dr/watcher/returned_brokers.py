@@ -22,7 +22,7 @@ class ReturnedBrokers:
     """Probes each broker that was not live at the fence, until it has refused the probe's write once."""
 
     def __init__(self) -> None:
-        self._due = 0.0
+        self._due: dict[str, float] = {}
         self._proven: set[str] = set()
 
     def probe(self, procedure: Run) -> str:
@@ -30,9 +30,9 @@ class ReturnedBrokers:
 
         Without a probe, or an authorizer on the source, no broker is probed.
         """
-        if procedure.id in self._proven or time.monotonic() < self._due:
+        if procedure.id in self._proven or time.monotonic() < self._due.get(procedure.id, 0.0):
             return ""
-        self._due = time.monotonic() + _SECONDS
+        self._due[procedure.id] = time.monotonic() + _SECONDS
         earlier = _earlier_probes(procedure)
         fenced = procedure.progress.done(ProducersFenced)
         dead = set((fenced and fenced.brokers_dead) or ()).difference(*(fact.returned_refusing for fact in earlier))

@@ -65,6 +65,16 @@ def test_a_broker_that_accepts_the_write_is_named_as_long_as_it_does(fenced: Any
     assert written(fenced) == [([], [2]), ([2], [])]
 
 
+def test_another_pairs_move_does_not_delay_the_probe(fenced: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One watcher guards all pairs: a broker of one of them that stays away keeps no other from being probed."""
+    monkeypatch.setattr(returned_brokers, "_SECONDS", 60.0)
+    watcher, procedure = ReturnedBrokers(), fenced.procedure()
+    watcher.probe(fenced.procedure("another"))
+    returns(fenced, REFUSED)
+    watcher.probe(procedure)
+    assert written(fenced) == [([2], [])]
+
+
 def test_a_move_without_a_dead_broker_is_not_probed(bench: Any) -> None:
     """Not even the brokers are listed: the source may be away for good."""
     bench.planned()
