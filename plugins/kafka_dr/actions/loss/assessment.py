@@ -146,6 +146,8 @@ def note_leaderless_partitions(
     procedure: Run, last_known: LastKnown, leaderless: frozenset[TopicPartition]
 ) -> LastKnown:
     """Return the last known state, with a note in `missing` on source partitions without leader and their groups."""
+    if not leaderless:
+        return last_known
     positions = last_known.positions
     on_them = [
         TopicPartition(t, int(p)) in leaderless for t, p in zip(positions["topic"], positions["partition"], strict=True)
@@ -157,7 +159,7 @@ def note_leaderless_partitions(
         " them, and their records are not exported. Positions on them come from the recorder's samples alone, possibly"
         f" behind, never ahead: {f'groups {first_few(groups)}' if groups else 'no group has one'}"
     )
-    return replace(last_known, missing=(*last_known.missing, note)) if leaderless else last_known
+    return replace(last_known, missing=(*last_known.missing, note))
 
 
 def note_missing_target_partitions(procedure: Run, last_known: LastKnown) -> LastKnown:
