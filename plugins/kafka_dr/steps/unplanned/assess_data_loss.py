@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.loss.assessment import copied_anew, last_ends, last_seen, read_present_facts, write_inputs
+from kafka_dr.actions.loss.assessment import last_ends, last_seen, read_present_facts, write_inputs
 from kafka_dr.actions.loss.failover_plan import plan_of, with_rereads
 from kafka_dr.actions.loss.last_known_state import with_movement
+from kafka_dr.actions.loss.recreated_topics import copied_anew
 from kafka_dr.actions.loss.takeover import plan_section
 from kafka_dr.actions.offsets.early_translation import early_result
 from kafka_dr.actions.readiness.owners import refuse_owned_target
