@@ -1,10 +1,12 @@
 """What is normal in production is survived: restarts and losses while a step is between its intent and its outcome.
 
-SWITCHBACK_ROUNDS says how many cases are tried, or `all`; SWITCHBACK_SEED draws another sample.
+SWITCHBACK_ROUNDS is the number of cases, or `all`; SWITCHBACK_SEED draws another sample; SWITCHBACK_STEPS, such as
+`commit_groups,open_target`, leaves only cases of these steps.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable
@@ -38,7 +40,14 @@ def all_cases() -> list[Case]:
             site = "target" if outage == "worker" else BOTH[(number + turn) % 2]
             cases.append(Case(step, outage, (site,)))
     twice = [Case(step, outage, BOTH) for step in ("commit_groups", "open_target") for outage in OUTAGES]
-    return list(dict.fromkeys([*cases, *twice]))
+    wanted = os.environ.get("SWITCHBACK_STEPS", ",".join(STEPS)).split(",")
+    assert set(wanted) <= set(STEPS), f"SWITCHBACK_STEPS names other steps than {', '.join(STEPS)}"
+    return [case for case in dict.fromkeys([*cases, *twice]) if case.step in wanted]
+
+
+def must_complete(case: Case) -> bool:
+    """Whether a procedure must complete: only a broker of the target is lost, after the fence."""
+    return case.outage == "broker" and case.sites == ("target",) and case.step != "fence_producers"
 
 
 def sample_of(cases: list[Case], count: int) -> list[Case]:
@@ -64,5 +73,5 @@ def test_every_step_outlasts_outages(fresh_lab: Callable[..., Path], tmp_path: P
             made.close()
         print("\n".join(map(str, told)), flush=True)
         assert [text for ended in told for text in ended.wrong] == []
-        assert told[0].outcome == "completed"
+        assert [str(ended) for ended in told if must_complete(ended.case) and ended.outcome != "completed"] == []
         assert sum(ended.outcome == "completed" for ended in told) >= LEAST_COMPLETED * len(told)
