@@ -32,6 +32,7 @@ BENCHMARKS = {
     "l": "readiness",
     "m": "web.page",
     "n": "size.large_clusters",
+    "o": "size.whole_procedures",
 }
 
 
