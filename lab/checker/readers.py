@@ -131,7 +131,13 @@ class ClusterReader:
         if not request:
             return {}
         futures = self._admin.list_offsets(request, request_timeout=REQUEST_SECONDS)
-        return {(partition.topic, partition.partition): future.result().offset for partition, future in futures.items()}
+        found = {(place.topic, place.partition): future.result().offset for place, future in futures.items()}
+        without = [place for place, offset in found.items() if offset < 0]
+        if without:
+            raise NothingRead(
+                f"{self.alias} answered without an offset of {without[:5]}: their leader has just gone; check again"
+            )
+        return found
 
     def _read_to_end(self, consumer: Consumer, logs: dict[Place, list[Held]], keyed: set[str]) -> None:
         open_logs = set(logs)

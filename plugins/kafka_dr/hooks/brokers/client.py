@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, BrokerMetadata
+from confluent_kafka import OFFSET_INVALID, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, BrokerMetadata, ListOffsetsResultInfo
 
 from kafka_dr.domain.logins.client_login import TOKEN, mechanism_of
 from kafka_dr.errors import BadInput, KafkaUnavailable
@@ -170,10 +170,13 @@ def error_in(value: Any) -> KafkaError | None:
     """Return the error in an answer; None if the answer has no error.
 
     The error is the answer itself if it is a KafkaError. In an answer about a group's positions, the error is that of
-    the first partition that has one.
+    the first partition that has one. An answer about a partition whose leader has just gone holds neither an offset nor
+    an error: its offset is librdkafka's -1001, which must never pass for a log end.
     """
     if isinstance(value, KafkaError):
         return value
+    if isinstance(value, ListOffsetsResultInfo) and value.offset <= OFFSET_INVALID:
+        return KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "the answer holds no offset")
     partitions = value.topic_partitions or [] if isinstance(value, ConsumerGroupTopicPartitions) else []
     return next((p.error for p in partitions if p.error), None)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as WirePartition
+from confluent_kafka.admin import ListOffsetsResultInfo
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, ReadBackFailed
 from kafka_dr.hooks.brokers.client import ALLOWED_KEYS, client_config, kafka_border
@@ -476,6 +477,24 @@ def test_a_leader_that_moves_costs_no_answer_about_groups(asked: KafkaCluster) -
     asked._admin = SimpleNamespace(list_offsets=lambda wanted, **_: {wire: ended(next(answers)) for wire in wanted})
     client = asked._group_client
     assert asked.ends(ORDERS[:1]) == {ORDERS[0]: 7} and asked._group_client is client
+
+
+def test_an_answer_without_offset_is_asked_for_again(asked: KafkaCluster) -> None:
+    """Librdkafka answers so, without an error, about a partition whose leader has just gone."""
+    offsets = [-1001, 7]
+
+    def list_offsets(wanted: Iterable[WirePartition], **_: Any) -> dict[WirePartition, Future]:
+        offset = offsets.pop(0) if len(offsets) > 1 else offsets[0]
+        return {wire: ended(ListOffsetsResultInfo(offset, -1, -1)) for wire in wanted}
+
+    asked._admin, asked._group_client = SimpleNamespace(list_offsets=list_offsets, poll=lambda _: None), None
+    assert asked.ends(ORDERS[:1]) == {ORDERS[0]: 7}
+    offsets[:] = [-1]
+    assert asked.offsets_at({ORDERS[0]: 5}) == {ORDERS[0]: -1}
+    offsets[:] = [-1001]
+    with pytest.raises(KafkaUnavailable, match="holds no offset") as raised:
+        asked.ends(ORDERS[:1], timeout=0.3)
+    assert raised.value.may_pass
 
 
 def test_a_coordinator_that_moves_is_asked_by_a_new_client(asked: KafkaCluster) -> None:
