@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,6 +48,11 @@ class Worker:
         """Return the connectors' names."""
         self.answer()
         return list(self.states)
+
+    def existing(self, names: Iterable[str], **_: Any) -> list[str]:
+        """Return those of the named connectors that exist."""
+        self.answer()
+        return [name for name in names if name in self.states]
 
     def config(self, name: str, **_: Any) -> dict[str, str]:
         """Return a connector's settings; {} unless the test has set some."""

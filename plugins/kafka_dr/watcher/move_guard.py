@@ -289,8 +289,8 @@ def part_states(procedure: Run, flow: Flow) -> dict[str, str]:
     states: dict[str, str] = {}
     for worker, names in procedure.systems.flow_connectors(flow).workers:
         try:
-            existing = worker.connectors(timeout=ASK_SECONDS)
-            states |= {name: str(worker.status(name, timeout=ASK_SECONDS).state) for name in names if name in existing}
+            existing = worker.existing(names, timeout=ASK_SECONDS)
+            states |= {name: str(worker.status(name, timeout=ASK_SECONDS).state) for name in existing}
         except SystemUnavailable:
             # An unreachable worker hides what its connectors do; the next look asks again.
             continue

@@ -93,8 +93,8 @@ class DrillCleaner:
         for alias in self._aliases:
             worker = self._settings.connect[alias]
             with self._noting(f"connectors in {worker}"):
-                there = self._systems.connect_worker(worker).connectors()
-                found[worker] = sorted(self._private.scope.connectors & set(there))
+                own = sorted(self._private.scope.connectors)
+                found[worker] = self._systems.connect_worker(worker).existing(own)
         return found
 
     @contextmanager

@@ -252,7 +252,7 @@ def _why_not_tried(procedure: Run, flow: Flow | None) -> str:
     worker, name = procedure.mirror_maker(flow), flow.connectors.source[0]
     if name not in worker.existing():
         return f"{name} does not exist"
-    if set(procedure.flow.connectors.names) & set(procedure.systems.connect_worker(flow.worker).connectors()):
+    if procedure.systems.connect_worker(flow.worker).existing(procedure.flow.connectors.names):
         return "one Connect cluster runs both flows, and a new connector there would disturb the flow that is to drain"
     if (kafka_version(worker.worker().version) or (0, 0)) < _FIRST_VERSION:
         return "before Kafka 4.0 the canary's connector would mirror heartbeats, too"

@@ -80,8 +80,7 @@ def _stop_connectors(
     trusted: bool,
 ) -> dict[str, str]:
     """Stop the flow's connectors of one Connect worker; for parameters and result see `stop_flow`."""
-    existing = worker.connectors(timeout=ask_seconds)
-    names = [name for name in flow_names if name in existing]
+    names = worker.existing(flow_names, timeout=ask_seconds)
     running = [name for name in names if not worker.status(name, timeout=ask_seconds).stopped]
     asked = running if trusted else names
     if asked:

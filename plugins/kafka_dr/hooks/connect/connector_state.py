@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.redaction import HIDDEN
@@ -40,6 +41,21 @@ class ConnectorStatus:
     tasks: dict[int, str] = field(default_factory=dict)
     traces: dict[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def parse(cls, name: str, answer: Mapping[str, Any], shown: Callable[[str], str]) -> ConnectorStatus:
+        """Return the state that Connect's answer to GET /connectors/NAME/status describes.
+
+        Args:
+            shown: returns a text of the worker as a person may read it, without credentials.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: the answer has another form.
+        """
+        tasks = {int(task["id"]): str(task["state"]) for task in answer["tasks"]}
+        parts = [("connector", answer["connector"]), *((f"task {task['id']}", task) for task in answer["tasks"])]
+        traces = {what: shown(part["trace"].partition("\n")[0]) for what, part in parts if part.get("trace")}
+        return cls(name, str(answer["connector"]["state"]), tasks, traces)
+
     @property
     def stopped(self) -> bool:
         """Whether the connector is STOPPED and has no tasks: only then can its offsets be changed."""
@@ -65,6 +81,23 @@ class ConnectorOffsets:
     """Last replicated offsets by source alias and partition; a second alias means that a write misspelt the alias."""
 
     by_alias: dict[str, dict[TopicPartition, int | None]]
+
+    @classmethod
+    def parse(cls, answer: Mapping[str, Any]) -> ConnectorOffsets:
+        """Return the offsets that Connect's answer to GET /connectors/NAME/offsets describes.
+
+        Raises:
+            ValueError: an entry is not that of a MirrorMaker 2 source connector; the error's text is the entry.
+        """
+        by_alias: dict[str, dict[TopicPartition, int | None]] = {}
+        for entry in answer.get("offsets", [answer]):
+            try:
+                where, offset = entry["partition"], entry.get("offset")
+                partition = TopicPartition(where["topic"], int(where["partition"]))
+                by_alias.setdefault(where["cluster"], {})[partition] = None if offset is None else int(offset["offset"])
+            except (KeyError, TypeError, ValueError):
+                raise ValueError(entry) from None
+        return cls(by_alias)
 
     @property
     def aliases(self) -> frozenset[str]:

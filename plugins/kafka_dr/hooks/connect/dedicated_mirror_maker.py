@@ -55,9 +55,9 @@ class DedicatedMirrorMaker:
         """Return False: offsets in MirrorMaker 2's offsets topic are only read."""
         return False
 
-    def connectors(self, timeout: float = 30.0) -> list[str]:
-        """Return the names of source and checkpoint connector, as the topology states them, sorted."""
-        return sorted(self._connectors)
+    def existing(self, names: Iterable[str], timeout: float = 30.0) -> list[str]:
+        """Return those of the named connectors that the topology states for the flow."""
+        return [name for name in names if name in self._connectors]
 
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
         """Return the settings that the topology states: the same for every connector of the process."""

@@ -48,8 +48,7 @@ class FlowConnectors:
 
     def existing(self, timeout: float = _READ_SECONDS) -> tuple[str, ...]:
         """Return the names of the flow's connectors that exist, source connectors first."""
-        found = [(set(host.connectors(timeout=timeout)), names) for host, names in self.workers]
-        return tuple(name for there, names in found for name in names if name in there)
+        return tuple(name for host, names in self.workers for name in host.existing(names, timeout=timeout))
 
     def config(self, name: str, timeout: float = _READ_SECONDS) -> dict[str, str]:
         """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
@@ -70,8 +69,7 @@ class FlowConnectors:
 
     def not_stopped(self, timeout: float = _READ_SECONDS) -> list[ConnectorStatus]:
         """Return the states of the source connectors that exist and are not STOPPED without tasks."""
-        there = self.workers[0][0].connectors(timeout=timeout)
-        statuses = (self.status(name, timeout) for name in self.sources if name in there)
+        statuses = (self.status(name, timeout) for name in self.workers[0][0].existing(self.sources, timeout=timeout))
         return [status for status in statuses if not status.stopped]
 
     def stop(self, name: str, deadline: float) -> ConnectorStatus:

@@ -44,7 +44,7 @@ class MarkerConnector:
 
         "" if nothing differs, or if Connect is just assigning the connector.
         """
-        if MARKER_CONNECTOR not in self._worker.connectors(timeout):
+        if not self._worker.existing([MARKER_CONNECTOR], timeout):
             return "deleted"
         status = self._worker.status(MARKER_CONNECTOR, timeout)
         if status.state in _PASSING:
@@ -57,7 +57,7 @@ class MarkerConnector:
     def restore(self, timeout: float = 10.0) -> str:
         """Create the connector if it is missing, stop it, and wait; return what still differs, "" if nothing does."""
         ends_at = time.monotonic() + timeout
-        if MARKER_CONNECTOR not in self._worker.connectors(timeout):
+        if not self._worker.existing([MARKER_CONNECTOR], timeout):
             self._create(timeout)
         elif self.find_change(timeout).startswith("changed"):
             self._endpoint.call("PUT", f"/connectors/{MARKER_CONNECTOR}/config", CONFIG, timeout)

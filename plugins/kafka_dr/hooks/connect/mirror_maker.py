@@ -7,7 +7,7 @@ write X - 1; to start at 0, write None: 0 would skip record 0, and Connect rejec
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -66,8 +66,22 @@ class MirrorMaker:
         return ConnectWorker(str(answer.get("version", "")), str(answer.get("kafka_cluster_id", "")))
 
     def connectors(self, timeout: float = 30.0) -> list[str]:
-        """Return the names of all connectors of the worker, sorted."""
+        """Return the names of all connectors, sorted; while the worker starts, the list is empty or incomplete."""
         return sorted(self._read("/connectors", timeout, list))
+
+    def existing(self, names: Iterable[str], timeout: float = 30.0) -> list[str]:
+        """Return those of the named connectors that exist.
+
+        Each is asked for by its name, which a worker answers only after it has joined its group and read all
+        configurations. The list that `connectors` returns proves no connector's absence.
+        """
+        return [name for name in names if self._exists(name, timeout)]
+
+    def _exists(self, name: str, timeout: float) -> bool:
+        answer = self._repeat("GET", _path(name), timeout)
+        if answer.status != requests.codes.not_found:
+            self._endpoint.accept(answer, f"GET {_path(name)}")
+        return answer.ok
 
     def sets_offsets(self, name: str, timeout: float = 30.0) -> bool:
         """Whether the worker lets a connector's offsets be set, as Connect does from Kafka 3.6 on; changes nothing.
@@ -89,17 +103,17 @@ class MirrorMaker:
         return without_secrets(self._read(f"{_path(name)}/config", timeout))
 
     def status(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
-        """Return the state of one connector and of its tasks, as the worker reports it."""
-        answer = self._read(f"{_path(name)}/status", timeout)
+        """Return the state of one connector and of its tasks, as the worker reports it.
+
+        A worker that starts has no status of a connector that exists: its answer is waited for.
+        """
+
+        def not_read_yet(answer: HttpAnswer) -> bool:
+            return answer.status == requests.codes.not_found and self._exists(name, timeout)
+
+        answer = self._read(f"{_path(name)}/status", timeout, again=not_read_yet)
         try:
-            tasks = {int(task["id"]): str(task["state"]) for task in answer["tasks"]}
-            parts = [("connector", answer["connector"]), *((f"task {task['id']}", task) for task in answer["tasks"])]
-            traces = {
-                what: self._endpoint.shown(part["trace"].partition("\n")[0])
-                for what, part in parts
-                if part.get("trace")
-            }
-            return ConnectorStatus(name, str(answer["connector"]["state"]), tasks, traces)
+            return ConnectorStatus.parse(name, answer, self._endpoint.shown)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise self._endpoint.failure(
                 f"Connect's status of {name} cannot be read",
@@ -163,7 +177,7 @@ class MirrorMaker:
         while _is_enabled(config := self._read(path, timeout)) != enabled:
             # The text of an answer may repeat settings, and with them a password.
             seen = f"HTTP {answer.status}" if answer.status else answer.text
-            if not answer.ok and not _is_transient(answer):
+            if not answer.ok and not answer.may_pass:
                 raise self._endpoint.failure(f"Connect did not accept the request PUT {path}", seen)
             if time.monotonic() >= ends_at:
                 raise ReadBackFailed(
@@ -194,23 +208,16 @@ class MirrorMaker:
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
         """Return a source connector's last replicated offsets, as of Connect's last flush, up to a minute ago."""
         answer = self._read(f"{_path(name)}/offsets", timeout)
-        by_alias: dict[str, dict[TopicPartition, int | None]] = {}
         try:
-            for entry in answer["offsets"]:
-                source_partition, offset = entry["partition"], entry.get("offset")
-                partition = TopicPartition(source_partition["topic"], int(source_partition["partition"]))
-                by_alias.setdefault(source_partition["cluster"], {})[partition] = (
-                    None if offset is None else int(offset["offset"])
-                )
-        except (KeyError, TypeError, ValueError):
+            return ConnectorOffsets.parse(answer)
+        except ValueError as error:
             raise self._endpoint.failure(
                 f"Connect's offsets of {name} are not those of a MirrorMaker 2 source connector",
-                entry,
+                error,
                 f"read connector.class with GET {self._endpoint.base_url}{_path(name)}/config. If {name} is no"
                 " MirrorSourceConnector, correct `connectors` of this flow in the topology; else find out which program"
                 f" wrote this entry into the offsets of {name}",
             ) from None
-        return ConnectorOffsets(by_alias)
 
     def change_offsets(
         self, name: str, cluster_alias: str, last_replicated: Mapping[TopicPartition, int | None], timeout: float = 60.0
@@ -293,12 +300,12 @@ class MirrorMaker:
                     "PATCH", path, offsets_body(alias, changes), max(1.0, ends_at - time.monotonic())
                 )
                 accepted = answer.ok
-                if not accepted and (not _is_transient(answer) or time.monotonic() > ends_at):
+                if not accepted and (not answer.may_pass or time.monotonic() > ends_at):
                     self._endpoint.accept(answer, f"PATCH {path}")
                 ends_at = min(ends_at, time.monotonic() + _READ_BACK_SECONDS) if accepted else ends_at
             stored = self.offsets(name, timeout)
             # A busy worker may accept a change some moments before a read shows the change.
-            if time.monotonic() > ends_at or not offset_differences(expected, stored.by_alias):
+            if (accepted and time.monotonic() > ends_at) or not offset_differences(expected, stored.by_alias):
                 return stored
             time.sleep(_POLL_SECONDS)
         return stored
@@ -342,13 +349,15 @@ class MirrorMaker:
         ConnectUnavailable; any other failure is returned.
         """
         answer = self._endpoint.attempt("PUT", f"{_path(name)}/{verb}", timeout=max(1.0, timeout))
-        if not answer.ok and not _is_transient(answer):
+        if not answer.ok and not answer.may_pass:
             self._endpoint.accept(answer, f"PUT {_path(name)}/{verb}")
         return answer
 
-    def _read(self, path: str, timeout: float, shape: type = dict) -> Any:
+    def _read(
+        self, path: str, timeout: float, shape: type = dict, again: Callable[[HttpAnswer], bool] = lambda _: False
+    ) -> Any:
         """Return the JSON of a GET, repeated as in `_repeat`."""
-        body = self._endpoint.accept(self._repeat("GET", path, timeout), f"GET {path}")
+        body = self._endpoint.accept(self._repeat("GET", path, timeout, again=again), f"GET {path}")
         if not isinstance(body, shape):
             raise self._endpoint.failure(
                 f"Connect's answer to GET {path} is not a JSON {'object' if shape is dict else 'array'}",
@@ -357,13 +366,20 @@ class MirrorMaker:
             )
         return body
 
-    def _repeat(self, method: str, path: str, timeout: float, body: Any = None) -> HttpAnswer:
-        """Return the answer to a request that changes nothing; repeat it after no answer, 409, 5xx, or an early 404."""
+    def _repeat(
+        self,
+        method: str,
+        path: str,
+        timeout: float,
+        body: Any = None,
+        again: Callable[[HttpAnswer], bool] = lambda _: False,
+    ) -> HttpAnswer:
+        """Return the answer to a request that changes nothing; repeat it if the answer may pass, or by `again`."""
         ends_at = time.monotonic() + timeout
         attempts = Retrying(
             stop=stop_after_delay(timeout),
             wait=wait_exponential(0.1, max=2.0),
-            retry=retry_if_result(_is_transient),
+            retry=retry_if_result(lambda answer: answer.may_pass or again(answer)),
             retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # set by now
         )
         return attempts(
@@ -379,12 +395,3 @@ def _path(name: str) -> str:
 
 def _is_enabled(config: Mapping[str, str]) -> bool:
     return str(config.get(_ENABLED, "true")).strip().lower() != "false"
-
-
-def _is_transient(answer: HttpAnswer) -> bool:
-    """Whether a second request may succeed: `HttpAnswer.may_pass`, or a starting worker's 404.
-
-    The 404 of a starting worker has no JSON object. A 404 with a JSON object means that no such connector exists.
-    """
-    starting = answer.status == 404 and not isinstance(answer.body, dict)
-    return answer.may_pass or starting

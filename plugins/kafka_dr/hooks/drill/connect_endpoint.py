@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Any
+
+from requests import codes
 
 from kafka_dr.domain.drill.connect_requests import require_request
 from kafka_dr.domain.drill.scope import DrillScope
@@ -36,6 +39,9 @@ class ConnectEndpoint(JsonEndpoint):
 
         A worker that cannot be reached is passed over. A worker that may have got the request, and did not answer in
         time, is not: the answer says so, and only the next request goes to the next worker.
+
+        A worker that has not begun to serve answers every request with 404, without Connect's `error_code`. Such an
+        answer says nothing about a connector: it is returned as 503.
         """
         if self._scope is not None:
             require_request(self._scope, method, path, body)
@@ -48,4 +54,6 @@ class ConnectEndpoint(JsonEndpoint):
             if answer.timed_out:
                 break
             answer = super().attempt(method, path, body, *args, **given)
+        if answer.status == codes.not_found and not (isinstance(answer.body, dict) and "error_code" in answer.body):
+            return replace(answer, status=codes.unavailable, text=f"the worker starts: {answer.seen}")
         return answer

@@ -60,7 +60,8 @@ def test_only_an_authorization_error_is_a_refusal(
 
 def test_it_is_deleted_also_if_there_is_none(server: Any, reply: Any) -> None:
     """The second time is as good as the first; another answer is an error."""
-    server.queue += [reply(409, {}), reply(204), reply(404, {"message": "no such connector"}), reply(403, {})]
+    missing = reply(404, {"error_code": 404, "message": "no such connector"})
+    server.queue += [reply(409, {}), reply(204), missing, reply(403, {})]
     canary = CanaryConnector(server.url)
     canary.delete()
     canary.delete()

@@ -69,7 +69,7 @@ def kept(
 def test_a_process_runs_both_connectors() -> None:
     """By the hook's word; each process counts as a task."""
     worker = made()
-    assert worker.connectors() == ["MirrorCheckpointConnector", "MirrorSourceConnector"]
+    assert worker.existing(["other", "MirrorSourceConnector"]) == ["MirrorSourceConnector"]
     assert worker.status("MirrorSourceConnector").running and not worker.status("MirrorSourceConnector").stopped
 
 

@@ -22,6 +22,8 @@ class Connect:
         self.asked.append((request.method, path))
         if path == "/connectors":
             return self._create(body) if request.method == "POST" else self.reply(200, list(self.connectors))
+        if MARKER_CONNECTOR not in self.connectors:
+            return self.reply(404, {"error_code": 404, "message": f"Connector {MARKER_CONNECTOR} not found"})
         state, config = self.connectors[MARKER_CONNECTOR]
         if path.endswith("/stop"):
             self.connectors[MARKER_CONNECTOR] = ("STOPPED", config)

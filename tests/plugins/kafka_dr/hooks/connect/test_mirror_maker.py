@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from urllib.parse import unquote
 
@@ -14,6 +15,8 @@ from kafka_dr.hooks.json_endpoint import HttpAnswer
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
 NAME = "flow-source"
+#: How a worker of Kafka 4 answers every request until it has begun to serve.
+STARTING = {"message": "Not Found", "url": "http://127.0.0.1:8083/connectors", "status": "404"}
 
 
 class Connect:
@@ -27,6 +30,7 @@ class Connect:
         self.delay, self.pending = 0, None
         self.faults: dict[str, list] = {}
         self.keeps_writes, self.patches = True, True
+        self.listed = [NAME, "a-first"]
         server.answer = self.answer
 
     def answer(self, request):
@@ -42,10 +46,12 @@ class Connect:
         if path == "/":
             return self.reply(200, {"version": "4.3.1", "kafka_cluster_id": "abc"})
         if path == "/connectors":
-            return self.reply(200, [NAME, "a-first"])
+            return self.reply(200, self.listed)
         if parts[1] != NAME:
             return self.reply(404, {"error_code": 404, "message": f"Connector {parts[1]} not found"})
-        return getattr(self, f"_{method.lower()}_{parts[2]}")(body)
+        if parts[2:] == ["status"] and not self.listed:
+            return self.reply(404, {"error_code": 404, "message": f"No status found for connector {NAME}"})
+        return getattr(self, f"_{method.lower()}_{parts[2]}")(body) if parts[2:] else self.reply(200, {"name": NAME})
 
     def _get_config(self, _):
         return self.reply(200, self.config)
@@ -252,6 +258,31 @@ def test_a_worker_that_still_starts_is_not_ready_and_then_is(connect, mirror) ->
     """HTML 404s of a starting worker are waited out."""
     connect.faults = {"GET": [connect.reply(404, b"<html>404 Not Found</html>")] * 3}
     assert mirror.worker(timeout=10).version == "4.3.1"
+    connect.faults = {"GET": [connect.reply(404, STARTING)] * 3}
+    assert mirror.config(NAME, timeout=10)["source.cluster.alias"] == "east"
+
+
+def test_what_a_starting_worker_does_not_list_may_exist(connect, mirror) -> None:
+    """The list is empty until the worker has read all configurations; a request for one connector is answered then."""
+    connect.listed = []
+    connect.faults = {"GET": [connect.reply(404, STARTING), connect.reply(500, {"error_code": 500, "message": "late"})]}
+    assert mirror.connectors(timeout=10) == []
+    assert mirror.existing([NAME, "other"], timeout=10) == [NAME]
+    connect.faults = {"GET": [connect.reply(404, STARTING)] * 100}
+    with pytest.raises(ConnectUnavailable, match="the worker starts: HTTP 404") as raised:
+        mirror.existing(["other"], timeout=0.5)
+    assert raised.value.may_pass
+
+
+def test_a_status_that_a_starting_worker_lacks_is_waited_for(connect, mirror) -> None:
+    """Connect answers that it has no status of a connector that exists, until it has read all configurations."""
+    connect.listed = []
+    with pytest.raises(ConnectUnavailable, match="No status found"):
+        mirror.status(NAME, timeout=0.5)
+    before = len(connect.server.requests)
+    assert before > 3
+    threading.Timer(0.5, lambda: connect.listed.append(NAME)).start()
+    assert mirror.status(NAME, timeout=10).state == "RUNNING"
 
 
 def test_a_worker_that_never_starts_ends_at_its_deadline(server, reply, mirror) -> None:
@@ -281,7 +312,8 @@ def test_names_cannot_leave_their_place_in_the_path(connect, mirror) -> None:
     """A name with slashes stays one path segment."""
     with pytest.raises(ConnectUnavailable):
         mirror.status("../../admin/loggers")
-    assert connect.server.requests[-1].path == "/connectors/..%2F..%2Fadmin%2Floggers/status"
+    one = "/connectors/..%2F..%2Fadmin%2Floggers"
+    assert [request.path for request in connect.server.requests] == [f"{one}/status", one]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ ACTS: dict[str, Callable[[MirrorMaker, str], Any]] = {
         name, "primary", {TopicPartition(ORDERS, 0): 4}, timeout=0.1
     ),
 }
-READS = {"worker", "connectors", "config", "status", "is_enabled", "offsets"}
+READS = {"worker", "connectors", "existing", "config", "status", "is_enabled", "offsets"}
 
 
 def test_every_method_is_known() -> None:

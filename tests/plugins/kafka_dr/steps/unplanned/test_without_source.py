@@ -376,7 +376,7 @@ def test_the_way_back_hardly_waits_for_the_worker_beside_a_dead_source(
     """It is asked whether the other direction stands; its silence is an answer, too."""
     lost.stopped_without_source(lost.procedure(), stops=("p.source", "p.checkpoint"))
     worker, limits = lost.workers["primary"], []
-    for name in ("connectors", "status"):
+    for name in ("existing", "status"):
         monkeypatch.setattr(
             worker,
             name,
