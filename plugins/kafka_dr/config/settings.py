@@ -168,5 +168,16 @@ def _with_absolute_paths(topology: Topology, folder: Path) -> Topology:
     metrics = topology.metrics
     if metrics is not None and metrics.file is not None:
         metrics = metrics.model_copy(update={"file": str(folder / metrics.file)})
-    changed = {"evidence": str(folder / topology.evidence), "routing": routing, "metrics": metrics}
+    clusters = {
+        alias: cluster.model_copy(
+            update={"authorizer_logs": tuple(str(folder / path) for path in cluster.authorizer_logs)}
+        )
+        for alias, cluster in topology.clusters.items()
+    }
+    changed = {
+        "clusters": clusters,
+        "evidence": str(folder / topology.evidence),
+        "routing": routing,
+        "metrics": metrics,
+    }
     return topology.model_copy(update=changed)

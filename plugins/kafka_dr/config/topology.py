@@ -64,6 +64,7 @@ class Cluster(Model):
         allow_everyone_if_no_acl_found: the brokers' setting `allow.everyone.if.no.acl.found`, which no broker reports.
         super_users: principals in the setting `super.users` of every broker and controller, which no broker reports. If
             all exempt principals are among them, a fence needs one DENY entry for each topic.
+        authorizer_logs: for each broker the path, or a glob, of its authorizer log with rotated files, where steps run.
     """
 
     connection: Connection
@@ -71,6 +72,14 @@ class Cluster(Model):
     principals: Principals = Principals()
     allow_everyone_if_no_acl_found: bool = False
     super_users: tuple[Principal, ...] = ()
+    authorizer_logs: tuple[FilePath, ...] = ()
+
+    @field_validator("authorizer_logs")
+    @classmethod
+    def _one_for_each_broker(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(paths)) < len(paths):
+            raise ValueError("the same log stands there twice; each broker has a log of its own")
+        return paths
 
 
 class CheckpointConnector(Model):

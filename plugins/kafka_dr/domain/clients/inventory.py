@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka_dr.domain.clients import kinds
 from kafka_dr.domain.clients.kinds import ClientKind
+from kafka_dr.domain.clients.logged_clients import NO_LOG, LoggedClients, as_logged
 from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction
 from kafka_dr.domain.plain_text import first_few, format_duration, table_cell
@@ -37,6 +38,7 @@ class SeenClients:
         waits: how long, in seconds, drain_consumers waits for a group to be without members.
         transactions: transactional ids; None if they could not be listed.
         connectors: names of the flow's connectors.
+        logged: what the source's authorizer logs show.
     """
 
     groups: Mapping[str, ListedGroup] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class SeenClients:
     waits: float = 0.0
     transactions: tuple[KnownTransaction, ...] | None = ()
     connectors: tuple[str, ...] = ()
+    logged: LoggedClients = NO_LOG
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class ClientsOfKind:
         kind: name of the kind.
         fate: whether these clients are moved, not moved, or cannot be seen.
         count: number of these clients; None if it is unknown.
-        names: the clients; empty for groups that the plan lists with their forecast.
+        names: the clients, as far as they are known; empty for groups that the plan lists with their forecast.
         happens, owner: what the move does with these clients, and what their owner must do.
     """
 
@@ -71,9 +74,9 @@ class ClientsOfKind:
 
 
 def list_clients(seen: SeenClients) -> tuple[ClientsOfKind, ...]:
-    """Return the clients of the source by kind; kinds that no Kafka client can see are always among them."""
+    """Return the clients of the source by kind; kinds that only the authorizer's logs show are always among them."""
     found: dict[str, list[str]] = {}
-    internal = internal_topics(seen.groups, seen.topics)
+    internal, logged = internal_topics(seen.groups, seen.topics), seen.logged
     for name, group in sorted(seen.groups.items()):
         kind = kind_of(name, group, seen, bool(internal.get(name)))
         found.setdefault(kind.name, []).append(_named(name, group, kind, seen, internal.get(name, ())))
@@ -87,12 +90,13 @@ def list_clients(seen: SeenClients) -> tuple[ClientsOfKind, ...]:
         if not transaction.transactional_id.startswith(_OWN_PREFIX)
     ]
     found[kinds.MIRROR_MAKER.name] = list(seen.connectors)
-    unseen = {kinds.WITHOUT_GROUP, kinds.WITHOUT_ENTRY}
-    unlisted = {kinds.TRANSACTIONAL} if seen.transactions is None else set()
+    found[kinds.WITHOUT_GROUP.name], found[kinds.WITHOUT_ENTRY.name] = list(logged.readers), list(logged.writers)
+    by_logs = {kinds.WITHOUT_GROUP, kinds.WITHOUT_ENTRY}
+    unknown = (by_logs if logged.problems else set()) | ({kinds.TRANSACTIONAL} if seen.transactions is None else set())
     return tuple(
-        _of_kind(kind, None if kind in unseen | unlisted else found.get(kind.name, []))
+        _of_kind(as_logged(kind, logged), found.get(kind.name, ()), kind not in unknown)
         for kind in kinds.KINDS
-        if found.get(kind.name) or kind in unseen | unlisted
+        if found.get(kind.name) or kind in by_logs | unknown
     )
 
 
@@ -102,8 +106,10 @@ def list_recorded_clients(seen: SeenClients) -> tuple[ClientsOfKind, ...]:
     Args:
         seen: with the groups that the recorder has recorded as `moved`, and the flow's topics and connectors.
     """
-    recorded = list_clients(seen)
-    return (*recorded, _of_kind(kinds.NOT_RECORDED, None))
+    recorded = list_clients(
+        replace(seen, logged=LoggedClients(problems=("an unplanned failover reads no authorizer log",)))
+    )
+    return (*recorded, _of_kind(kinds.NOT_RECORDED, (), is_known=False))
 
 
 def kind_of(name: str, group: ListedGroup, seen: SeenClients, has_internal_topics: bool) -> ClientKind:
@@ -191,9 +197,9 @@ def clients_markdown(clients: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _of_kind(kind: ClientKind, names: Sequence[str] | None) -> ClientsOfKind:
-    listed = tuple(names or ()) if kind.listed else ()
-    return ClientsOfKind(kind.name, kind.fate, None if names is None else len(names), listed, kind.happens, kind.owner)
+def _of_kind(kind: ClientKind, names: Sequence[str], is_known: bool) -> ClientsOfKind:
+    listed = tuple(names) if kind.listed else ()
+    return ClientsOfKind(kind.name, kind.fate, len(names) if is_known else None, listed, kind.happens, kind.owner)
 
 
 def _named(name: str, group: ListedGroup, kind: ClientKind, seen: SeenClients, internal: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ class ClientKind:
 
     Attributes:
         name: heading of the kind on the page of all kinds.
-        fate: `MOVED`, `LEFT` (its owner moves it) or `UNSEEN` (the cluster does not tell whether such clients exist).
+        fate: `MOVED`, `LEFT` (its owner moves it) or `UNSEEN` (nothing that was read tells whether such clients exist).
         happens: what the move does with these clients, as sentences.
         owner: what the clients' owner must do, as sentences.
         listed: whether the plan names these clients in its section on clients; groups that move as they are, are named
@@ -162,13 +162,12 @@ WITHOUT_GROUP = ClientKind(
     "A consumer that assigns its own partitions and commits nothing leaves no trace that a Kafka client can read. The"
     " fence does not keep it from reading.",
     "Such programs keep their positions themselves, as Flink and Spark do in checkpoints: stop them, and give them"
-    " positions of the target.",
+    " positions of the target by the command translate_positions.",
 )
 WITHOUT_ENTRY = ClientKind(
     "Principals that write and hold no ACL entry",
     UNSEEN,
-    "Kafka does not tell which principal wrote a record, and neither metrics nor the authorizer's log are given to"
-    " Switchback. Whether such principals exist is unknown.",
+    "Kafka does not tell which principal wrote a record.",
     "Compare the authorizer's log of the source with the principals of the fence before you approve.",
 )
 NOT_RECORDED = ClientKind(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kafka_dr.actions.access.site_differences import keep_differences
+from kafka_dr.actions.readiness.logged_clients import read_logged_clients
 from kafka_dr.actions.readiness.observe import observe_pair
 from kafka_dr.actions.readiness.plan import (
     compared_positions,
@@ -17,6 +19,7 @@ from kafka_dr.actions.readiness.plan import (
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.clients.inventory import list_clients
+from kafka_dr.domain.clients.logged_clients import logged_notes
 from kafka_dr.domain.fencing.fence import FenceScope, count_modes, fence_changes
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan, GroupForecast
@@ -57,6 +60,7 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
     ]
     opening = target_opening(procedure, observed)
     lag, ready = lag_of(observed), procedure.progress.require(ReadinessChecked)
+    logged = read_logged_clients(procedure, observed)
     return FailoverPlan(
         procedure_id=procedure.id,
         dag_id=procedure.identity.dag_id,
@@ -80,14 +84,14 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         start_reverse=procedure.request.start_reverse_replication,
         lag=lag,
         drain_seconds=lag / ready.records_per_second if ready.records_per_second else None,
-        unproven=tuple(ready.notes),
+        unproven=(*ready.notes, *logged_notes(logged, observed.has_fence_hook)),
         excluded=_list_excluded(procedure, groups),
         abort_open_transactions=procedure.request.abort_open_transactions,
         cool_down=procedure.progress.cool_down,
         copies=dict(observed.copies),
         terms=terms_of(procedure),
         objectives=procedure.progress.objectives,
-        clients=list_clients(observed.clients),
+        clients=list_clients(replace(observed.clients, logged=logged)),
         access=ready.access or {},
         differences=keep_differences(procedure, observed),
     )
