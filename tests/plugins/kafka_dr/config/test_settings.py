@@ -103,6 +103,37 @@ def test_default_naming_and_optional_parts(tmp_path: Path) -> None:
     assert seen == ["fail", "boundary", "earliest"]
 
 
+def with_logs(value: str) -> str:
+    """The lab's topology with authorizer logs of the primary."""
+    return LAB.replace("    probe_connection: kafka_primary_probe\n", f"    authorizer_logs: {value}\n")
+
+
+def test_authorizer_logs_are_paths_from_the_files_folder(tmp_path: Path) -> None:
+    """Absolute ones and globs stay as they are; a topology without them is the same as before."""
+    topology = load_topology(write(tmp_path, with_logs("[logs/b1.log*, /var/log/b2.log]")))
+    assert topology.cluster("primary").authorizer_logs == (f"{tmp_path}/logs/b1.log*", "/var/log/b2.log")
+    assert topology.cluster("standby").authorizer_logs == ()
+    without = load_topology(write(tmp_path, LAB))
+    assert "authorizer_logs" not in str(without.model_dump(exclude_defaults=True))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("/var/log/b1.log", "'/var/log/b1.log': the value should be a valid list"),
+        ("[1]", "clusters.primary.authorizer_logs[0] (line 4): 1"),
+        ("['']", "expected a path"),
+        (r'["a\nb"]', "expected a path without control characters"),
+        ("[a.log, a.log]", "the same log stands there twice; each broker has a log of its own"),
+    ],
+)
+def test_authorizer_logs_that_are_no_paths_are_refused(tmp_path: Path, value: str, words: str) -> None:
+    """Each entry is one broker's log."""
+    with pytest.raises(BadInput) as error:
+        load_topology(write(tmp_path, with_logs(value)))
+    assert words in "\n".join(error.value.problems)
+
+
 def test_topology_cannot_be_changed(tmp_path: Path) -> None:
     """What was loaded stays as it is."""
     topology = load_topology(write(tmp_path, LAB))

@@ -19,6 +19,7 @@ from kafka_dr.domain.clients.inventory import (
     staying_beyond,
     staying_unknown,
 )
+from kafka_dr.domain.clients.logged_clients import LoggedClients
 from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction
 
@@ -112,6 +113,53 @@ def test_what_no_client_can_see_is_said_where_nothing_is_found() -> None:
     found = by_kind(*list_clients(SeenClients()))
     assert set(found) == {kinds.WITHOUT_GROUP.name, kinds.WITHOUT_ENTRY.name}
     assert {one.fate for one in found.values()} == {kinds.UNSEEN}
+
+
+COVERED = "3 brokers, from 2026-11-27 01:00:00 to 2026-11-28 01:00:00 by the brokers' clocks"
+
+
+def test_what_the_authorizer_logs_show_is_named() -> None:
+    """With its number, what covers it, and what its owner must do; readers are not moved, writers are fenced."""
+    logged = LoggedClients(("User:flink from h",), ("User:any from h", "User:root from h"), ("User:root",), COVERED)
+    found = by_kind(*list_clients(SeenClients(logged=logged)))
+    readers, writers = found[kinds.WITHOUT_GROUP.name], found[kinds.WITHOUT_ENTRY.name]
+    assert (readers.count, readers.names, readers.fate) == (1, logged.readers, kinds.LEFT)
+    assert COVERED in readers.happens and "translate_positions" in readers.owner
+    assert (writers.count, writers.names, writers.fate) == (2, logged.writers, kinds.LEFT)
+    assert COVERED in writers.happens and "no ACL entry stops" in writers.happens and "stop" in writers.owner
+    held = by_kind(*list_clients(SeenClients(logged=replace(logged, unstopped=()))))[kinds.WITHOUT_ENTRY.name]
+    assert held.fate == kinds.MOVED and "no ACL entry stops" not in held.happens + held.owner
+
+
+def test_where_the_logs_show_nobody_the_period_is_said() -> None:
+    """None in that period, which is not none: a client that was silent is not in the logs."""
+    found = by_kind(*list_clients(SeenClients(logged=LoggedClients(covered=COVERED))))
+    for one in (found[kinds.WITHOUT_GROUP.name], found[kinds.WITHOUT_ENTRY.name]):
+        assert (one.count, one.names) == (0, ()) and one.fate != kinds.UNSEEN
+        assert one.happens.startswith("No such ") and COVERED in one.happens and "do not show" in one.happens
+
+
+@pytest.mark.parametrize("writers", [(), ("User:root from h (no ACL entry stops it)",)])
+def test_logs_that_tell_too_little_leave_both_kinds_unknown(writers: tuple[str, ...]) -> None:
+    """Never none: what is wrong with the logs is said, and writers that were seen nevertheless are named."""
+    logged = LoggedClients((), writers, (), problems=("/a.log is empty; do this", "/b.log is old; do that"))
+    found = by_kind(*list_clients(SeenClients(logged=logged)))
+    for one in (found[kinds.WITHOUT_GROUP.name], found[kinds.WITHOUT_ENTRY.name]):
+        assert one.count is None and one.fate == kinds.UNSEEN
+        assert "unknown: /a.log is empty; do this; /b.log is old; do that." in one.happens
+    assert found[kinds.WITHOUT_ENTRY.name].names == writers
+    assert f"there are {'more' if writers else 'any'} is unknown" in found[kinds.WITHOUT_ENTRY.name].happens
+
+
+def test_a_topology_without_logs_is_said_to_name_none() -> None:
+    """And what an unplanned failover, which reads no log, says does not blame the topology."""
+    for one in by_kind(*list_clients(SeenClients())).values():
+        assert "authorizer_logs" in one.happens
+    seen = SeenClients(logged=LoggedClients(("User:x from h",), covered=COVERED))
+    for name in (kinds.WITHOUT_GROUP.name, kinds.WITHOUT_ENTRY.name):
+        one = by_kind(*list_recorded_clients(seen))[name]
+        assert one.count is None and one.fate == kinds.UNSEEN and one.names == ()
+        assert "an unplanned failover reads no authorizer log" in one.happens and "authorizer_logs" not in one.happens
 
 
 def test_transactional_ids_that_could_not_be_listed_are_unknown() -> None:
