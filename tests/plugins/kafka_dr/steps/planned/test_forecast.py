@@ -46,9 +46,9 @@ def kind_in(plan: FailoverPlan, kind: kinds.ClientKind) -> tuple[int | None, str
     return next((one.count, one.fate) for one in plan.clients if one.kind == kind.name)
 
 
-def test_what_the_logs_show_stands_in_the_plan(plan: Any, tmp_path: Path) -> None:
+def test_what_the_logs_show_stands_in_the_plan(plan: Any, bench: Bench) -> None:
     """Both kinds with their numbers, and the super user whom no fence stops among what cannot be proven."""
-    log = tmp_path / "logs" / "authorizer.log"
+    log = bench.folder / "logs" / "authorizer.log"
     log.parent.mkdir()
     log.write_text(real_lines().replace("User:mm2 ", "User:flink "))
     made = plan("logs/authorizer.log")
@@ -58,9 +58,9 @@ def test_what_the_logs_show_stands_in_the_plan(plan: Any, tmp_path: Path) -> Non
     assert "User:admin" in note and made.unproven[0] == "checked"
 
 
-def test_a_fence_hook_stops_whom_no_entry_stops(plan: Any, tmp_path: Path) -> None:
+def test_a_fence_hook_stops_whom_no_entry_stops(plan: Any, bench: Bench) -> None:
     """The note is on the ACL entries alone."""
-    log = tmp_path / "authorizer.log"
+    log = bench.folder / "authorizer.log"
     log.write_text(real_lines())
     assert not [one for one in plan("authorizer.log", has_fence_hook=True).unproven if NOTE in one]
 
