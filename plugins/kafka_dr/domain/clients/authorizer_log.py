@@ -91,7 +91,7 @@ class AuthorizerLog:
     Attributes:
         lines: number of lines of any kind.
         requests: number of lines about requests, allowed or refused.
-        untimed: number of allowed requests without a time of a known form, which tell nothing.
+        untimed: number of lines about allowed requests without a time of a known form, which tell nothing.
         oldest, newest: times of the oldest and the newest allowed request; None without one.
         super_users: principals that a line calls super users.
     """

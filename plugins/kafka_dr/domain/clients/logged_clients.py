@@ -10,14 +10,17 @@ from kafka_dr.domain.clients import kinds
 from kafka_dr.domain.clients.authorizer_log import AuthorizerLog
 from kafka_dr.domain.clients.kinds import ClientKind
 from kafka_dr.domain.fencing.fence import FenceScope, fence_changes
-from kafka_dr.domain.kafka_model.acl import AclRules
+from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
 from kafka_dr.domain.plain_text import count_of, first_few, visible_text
 
 #: A log whose newest allowed request is older than this is no longer written, or no longer brought to this machine.
 #: Time zones explain no such age.
 _STALE = timedelta(hours=48)
-_HOSTS_NAMED, _NAMED = 3, 20
+_HOSTS_NAMED, _PROBLEMS_NAMED, _NAMED = 3, 3, 20
+#: One line in so many may lack its time, as one does that a rotation has cut in two.
+_MAY_LACK_TIME = 100
 _UNSTOPPED = "no ACL entry stops it"
+_WRITE = ("write", "topic")
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def as_logged(kind: ClientKind, logged: LoggedClients) -> ClientKind:
         return kind
     if logged.problems:
         unknown = "more" if logged.writers and kind is kinds.WITHOUT_ENTRY else "any"
-        why = f"Whether there are {unknown} is unknown: {'; '.join(logged.problems)}."
+        why = f"Whether there are {unknown} is unknown: {first_few(logged.problems, _PROBLEMS_NAMED, '; ')}."
         return replace(kind, happens=f"{kind.happens} {why}")
     return _of_readers(kind, logged) if kind is kinds.WITHOUT_GROUP else _of_writers(kind, logged)
 
@@ -112,7 +115,7 @@ def _of_readers(kind: ClientKind, logged: LoggedClients) -> ClientKind:
 def _of_writers(kind: ClientKind, logged: LoggedClients) -> ClientKind:
     seen, owner = "No such principal wrote to the plan's topics.", _RARE_WRITERS
     if logged.writers:
-        but = f", but for those of whom it says: {_UNSTOPPED}" if logged.unstopped else ""
+        but = f", except of those marked: {_UNSTOPPED}" if logged.unstopped else ""
         seen = f"These principals wrote to the plan's topics. The fence refuses their writes like all others{but}."
         owner = "Whether they may write on the target is unknown: try it, or give them ACL entries there."
     if logged.unstopped:
@@ -153,7 +156,7 @@ def _problem(name: str, log: AuthorizerLog | str, now: datetime) -> str:
         return f"{name} {log}"
     if not log.lines:
         return f"{name} is empty; let the broker log to this file, and bring its content here"
-    if log.newest is None and log.untimed:
+    if log.untimed * _MAY_LACK_TIME > log.requests:
         return f"{name} has lines without a time such as 2026-11-28 01:02:03,456; let the broker log times in this form"
     if log.newest is None:
         said = "names refused requests only" if log.requests else "has no line of the authorizer"
@@ -184,33 +187,35 @@ def _writers(
                 wrote.setdefault(principal, set()).add(topic)
                 hosts.setdefault(principal, set()).add(host)
     # A super user passes the fence also where an entry of its own is denied.
-    writers = sorted(who for who in wrote if who in super_users or _refused(_own_rules(rules, who), who, wrote[who]))
-    unstopped = super_users | _beyond_fence(
-        rules, FenceScope.writes(topics), exempt, {who: wrote[who] for who in writers}
-    )
+    writers = sorted(wrote.keys() & super_users | _without_own_entry(rules, wrote))
+    unstopped = super_users | _beyond_fence(rules, topics, exempt, {who: wrote[who] for who in writers})
     named = (_with_hosts(who, hosts[who]) + (f" ({_UNSTOPPED})" if who in unstopped else "") for who in writers)
     return tuple(named), tuple(str(visible_text(who)) for who in writers if who in unstopped)
 
 
+def _without_own_entry(rules: AclRules, wrote: Mapping[str, set[str]]) -> set[str]:
+    """Return the principals that wrote to a topic on which no ALLOW entry that names them gives the right."""
+    own: dict[str, set[AclEntry]] = {}
+    for entry in rules.entries:
+        if entry.principal in wrote and entry.permission == "allow":
+            own.setdefault(entry.principal, set()).add(entry)
+    allowed = {who: AclRules(frozenset(own.get(who, ()))).rights(*_WRITE, names) for who, names in wrote.items()}
+    return {who for who, rights in allowed.items() if rights.names_refused(who)}
+
+
 def _beyond_fence(
-    rules: AclRules, scope: FenceScope, exempt: frozenset[str], wrote: Mapping[str, Iterable[str]]
+    rules: AclRules, topics: frozenset[str], exempt: frozenset[str], wrote: Mapping[str, set[str]]
 ) -> set[str]:
     """Return the principals that the rules would let write behind the fence, or that wrote what the rules refuse.
 
     If a broker allowed what the rules refuse, the right is one of which no entry tells.
     """
-    changes = fence_changes(rules, scope, exempt)
+    if not wrote:
+        return set()
+    changes = fence_changes(rules, FenceScope.writes(topics), exempt)
     fenced = rules.with_entries(changes.added).without_entries(changes.replaced)
-    left = fenced.rights(scope.operation, scope.resource_type, scope.names)
-    return {who for who, names in wrote.items() if _refused(rules, who, names) or left.names_allowed(who)}
-
-
-def _own_rules(rules: AclRules, principal: str) -> AclRules:
-    return AclRules(frozenset(e for e in rules.entries if e.principal == principal and e.permission == "allow"))
-
-
-def _refused(rules: AclRules, principal: str, topics: Iterable[str]) -> list[str]:
-    return rules.rights("write", "topic", topics).names_refused(principal)
+    now, then = rules.rights(*_WRITE, topics), fenced.rights(*_WRITE, topics)
+    return {who for who in wrote if wrote[who] - set(now.names_allowed(who)) or then.names_allowed(who)}
 
 
 def _readers(logs: Iterable[AuthorizerLog], topics: frozenset[str], exempt: frozenset[str]) -> tuple[str, ...]:

@@ -161,6 +161,20 @@ def test_a_log_that_tells_too_little_leaves_all_unknown(log: AuthorizerLog | str
     assert as_logged(kinds.SHARE, seen) is kinds.SHARE
 
 
+@pytest.mark.parametrize(("whole", "is_unknown"), [(98, True), (99, False)])
+def test_one_cut_line_in_a_hundred_may_lack_its_time(whole: int, is_unknown: bool) -> None:
+    """A rotation may cut a line in two; a log in which more lines lack their time is not read."""
+    log = told(*[line("User:a")] * whole, line("User:b")[25:])
+    assert bool(found(log).problems) == is_unknown and [one.split()[0] for one in found(log).writers] == ["User:a"]
+
+
+def test_many_problems_are_cut() -> None:
+    """Three are named, and the number of the others."""
+    seen = found(*[told()] * 5)
+    assert len(seen.problems) == 5 and "/logs/3 is empty" in as_logged(kinds.WITHOUT_GROUP, seen).happens
+    assert as_logged(kinds.WITHOUT_GROUP, seen).happens.endswith(" and 2 more.")
+
+
 def test_each_broker_has_a_log() -> None:
     """A client that writes to one broker alone is in the log of that broker alone."""
     (problem,) = found(told(line("User:a")), brokers=(3, 1)).problems
