@@ -1,4 +1,4 @@
-"""Reads the newest lines of log files from their ends backwards, so that time and memory do not grow with the files."""
+"""Reads the newest lines of log files, backwards: time and memory do not grow with the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the source's authorizer logs, which log shipping brings to where steps run, for clients that only they show."""
+"""Read the source's authorizer logs, on the machine that runs the step, for clients that only they show."""
 
 from __future__ import annotations
 

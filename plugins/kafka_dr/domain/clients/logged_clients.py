@@ -1,4 +1,4 @@
-"""Clients that only the source's authorizer logs show: readers without a group, and writers without an ACL entry."""
+"""Clients that only authorizer logs show: readers without a group, and writers without an ACL entry."""
 
 from __future__ import annotations
 
