@@ -142,6 +142,13 @@ def test_many_topics_are_made_by_one_request(primary: KafkaCluster, name: str) -
     assert primary.configs([f"{name}-7"])[f"{name}-7"].overrides == {"cleanup.policy"}
     with pytest.raises(ReadBackFailed, match=f"'{name}-7' .* does not have 3 partitions with a leader.*2 partitions"):
         primary.await_leaders(counts | {f"{name}-7": 3}, timeout=1)
+    grown = {topic: count + 1 for topic, count in counts.items()}
+    for _ in range(2):
+        primary.add_partitions(grown)
+        primary.await_leaders(grown)
+    primary.add_partitions(counts)
+    with pytest.raises(ReadBackFailed, match="does not have 2 partitions with a leader.*3 partitions"):
+        primary.await_leaders(counts, timeout=1)
     primary.delete_topics(topics)
 
 

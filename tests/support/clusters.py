@@ -72,7 +72,7 @@ class Cluster:
         self.internal: dict[str, list[tuple[bytes, bytes]]] = {}
         self.partitions: dict[str, dict[int, int]] = {"orders": {0: 1}, "__switchback_probe": {0: 1}}
         self.broker_ids = [1]
-        #: Topics by request that created some, and those whose leaders were awaited.
+        #: Topics by request that created some or added partitions, and those whose leaders were awaited.
         self.requested: list[list[str]] = []
         self.awaited: list[dict[str, int]] = []
         self.known_settings = {"num.io.threads"}
@@ -184,6 +184,12 @@ class Cluster:
             default = topic.replication_factor == -1
             more = {} if default else {"replication_factor": topic.replication_factor}
             self.create_topic(name, topic.partitions, configs=topic.configs, **more)
+
+    def add_partitions(self, totals: Mapping[str, int]) -> None:
+        """Add partitions in one request."""
+        self.requested.append(list(totals))
+        for name, total in totals.items():
+            self.create_partitions(name, total)
 
     def await_leaders(self, partitions: Mapping[str, int], timeout: float) -> None:
         """Every partition has a leader."""

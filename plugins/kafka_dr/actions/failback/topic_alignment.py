@@ -7,8 +7,10 @@ from typing import Any
 
 from kafka_dr.actions.failback.topic_recreation import TopicBefore
 from kafka_dr.actions.scope.topic_settings import portable_configs
+from kafka_dr.actions.topic_creation import add_partitions, create_topics
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import NotReady
+from kafka_dr.hooks.brokers.descriptions import TopicToCreate
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TopicsToCreate
 from kafka_dr.procedure.run import Run
@@ -49,18 +51,16 @@ def make_alike(
         intent = TopicsToCreate(creates_topics=sorted(missing.values()), grows_topics=smaller)
         record_fact(procedure.authority, step, intent)
     configs = procedure.systems.source.configs(missing)
-    for topic, name in sorted(missing.items()):
-        deleted = before.get(name, _UNKNOWN)
-        procedure.authority.hold()
-        procedure.systems.target.create_topic(
-            name,
+    topics = {
+        name: TopicToCreate(
             counts[name],
-            deleted.replicas or -1,
-            {**portable_configs(configs[topic]), **deleted.settings},
+            before.get(name, _UNKNOWN).replicas or -1,
+            {**portable_configs(configs[topic]), **before.get(name, _UNKNOWN).settings},
         )
-    for name in smaller:
-        procedure.authority.hold()
-        procedure.systems.target.create_partitions(name, counts[name])
+        for topic, name in sorted(missing.items())
+    }
+    create_topics(procedure, topics)
+    add_partitions(procedure, {name: counts[name] for name in smaller})
     return sorted(missing.values()), smaller
 
 

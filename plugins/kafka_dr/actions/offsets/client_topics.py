@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from kafka_dr.actions.scope.topic_settings import portable_configs
+from kafka_dr.actions.topic_creation import create_topics
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.descriptions import Settings, TopicToCreate
 from kafka_dr.procedure.authority import record_fact
@@ -12,9 +11,7 @@ from kafka_dr.procedure.entries import FewerReplicasMade, MirrorMakerStopped, To
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: Most topics and most partitions in one request; a KRaft controller refuses more than 10,000 partitions.
-_TOPICS_AT_ONCE, _PARTITIONS_AT_ONCE = 200, 2_000
-_LEADER_SECONDS, _MOST_NAMED = 60.0, 100
+_MOST_NAMED = 100
 
 
 def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, int]]:
@@ -57,10 +54,7 @@ def create_missing_topics(procedure: Run) -> None:
         topic: TopicToCreate(partitions, replicas.get(topic, -1), portable_configs(configs[topic]))
         for topic, partitions in missing.items()
     }
-    for batch in _batches(topics):
-        procedure.authority.hold()
-        procedure.systems.target.create_topics(batch)
-    procedure.systems.target.await_leaders(missing, _LEADER_SECONDS)
+    create_topics(procedure, topics)
 
 
 def _replicas_to_make(procedure: Run, topics: list[str]) -> dict[str, int]:
@@ -87,19 +81,6 @@ def _replicas_stated(procedure: Run, topics: list[str]) -> dict[str, int]:
         for topic, name in names.items()
         if name in infos and infos[name].replicas
     }
-
-
-def _batches(topics: Mapping[str, TopicToCreate]) -> Iterator[dict[str, TopicToCreate]]:
-    """Yield the topics in portions that one request takes; a larger topic is a portion by itself."""
-    batch: dict[str, TopicToCreate] = {}
-    for name, topic in topics.items():
-        partitions = sum(other.partitions for other in batch.values()) + topic.partitions
-        if batch and (len(batch) == _TOPICS_AT_ONCE or partitions > _PARTITIONS_AT_ONCE):
-            yield batch
-            batch = {}
-        batch[name] = topic
-    if batch:
-        yield batch
 
 
 def not_mirrored(procedure: Run) -> list[str]:

@@ -125,6 +125,21 @@ class ClusterTopics(ClusterConnection):
         for _ in self._settled("creating topics", list(topics), send, timeout, of_groups=False, final=exists):
             pass
 
+    def add_partitions(self, totals: Mapping[str, int], timeout: float = 60.0) -> None:
+        """Raise many topics' numbers of partitions in one request; a topic with its number of them is left as it is.
+
+        Refusals that pass are requested again, and no leader is waited for, as in `create_topics`. `await_leaders` also
+        finds topics with more partitions.
+        """
+
+        def send(names: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
+            new = [NewPartitions(name, totals[name]) for name in names]
+            yield from self._admin.create_partitions(new, request_timeout=timeout).items()
+
+        enough = KafkaError.INVALID_PARTITIONS
+        for _ in self._settled("adding partitions", list(totals), send, timeout, of_groups=False, final=enough):
+            pass
+
     def await_leaders(self, partitions: Mapping[str, int], timeout: float = 60.0) -> None:
         """Wait until each topic has its number of partitions, each with a leader.
 

@@ -270,6 +270,7 @@ def test_no_method_of_the_hooks_changes_another_name(name: str) -> None:
         for act in (
             lambda: cluster.create_topic(name or "-", 1),
             lambda: cluster.create_partitions(name, 4),
+            lambda: cluster.add_partitions({name or "-": 4}),
             lambda: cluster.delete_topics([name], ids={name: "id"}),
             lambda: cluster.delete_groups([name]),
             lambda: cluster.commit(name or "-", {Place(ORDERS, 0): 3}),

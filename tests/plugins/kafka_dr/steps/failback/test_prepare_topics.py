@@ -17,6 +17,7 @@ from kafka_dr.actions.failback import topic_recreation as preparing_topics
 from kafka_dr.actions.failback.stranded_decision import planned_return
 from kafka_dr.actions.failback.topic_recreation import verify_export
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.procedure.authority import LeaseAuthority
 from kafka_dr.steps.failback.prepare_topics import PrepareTopics
 from kafka_dr.vocabulary import Entry, Step
 
@@ -100,6 +101,27 @@ def test_topics_that_were_born_or_grew_meanwhile_come_along(way: WayBack) -> Non
     assert way.procedure.artifacts.load(figures["recreated"]).to_dict("records") == [
         {"topic": "born", "topic_id": "id-born"}
     ]
+
+
+def test_many_topics_are_made_and_grown_by_few_requests(way: WayBack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease is looked at before each request; a try after one that was killed accepts what exists."""
+    born, small = [f"born-{number:03}" for number in range(450)], [f"small-{number:03}" for number in range(250)]
+    way.standby.partitions |= {name: {0: 1} for name in born} | {name: {0: 1, 1: 1} for name in small}
+    way.primary.partitions |= {name: {0: 1} for name in small}
+    held, hold = [], LeaseAuthority.hold
+    monkeypatch.setattr(
+        LeaseAuthority, "hold", lambda authority: held.append(len(way.primary.requested)) or hold(authority)
+    )
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(way.primary, "add_partitions", lambda _: (_ for _ in ()).throw(KeyboardInterrupt()))
+        prepare(way)
+    figures = prepare(way)
+    assert (figures["created"], figures["grown"]) == ([], small)
+    assert [len(topics) for topics in way.primary.requested] == [200, 200, 50, 200, 50] and set(range(5)) <= set(held)
+    assert [totals for totals in way.primary.awaited if totals] == [dict.fromkeys(born, 1), dict.fromkeys(small, 2)]
+    intents = [entry.payload for entry in way.bench.entries(STEP, "b1") if "creates_topics" in entry.payload]
+    assert [(i["creates_topics"], i["grows_topics"]) for i in intents] == [(born, small), ([], small)]
+    assert way.procedure.artifacts.load(figures["recreated"])["topic"].tolist() == born
 
 
 def test_what_a_killed_try_made_is_told_as_made(way: WayBack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,7 +340,7 @@ def test_another_run_makes_what_the_one_before_had_deleted_as_it_was(
     way = anew(bench)
     way.primary.replicas["orders"], way.primary.settings["orders"] = 3, {"min.insync.replicas": "2"}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(way.primary, "create_topic", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patch.setattr(way.primary, "create_topics", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         prepare(way)
     assert "orders" in way.primary.deleted
     bench.params["mode"] = mode
@@ -358,7 +380,7 @@ def test_the_end_of_a_transaction_is_no_record(bench: Any) -> None:
     assert prepare(way)["deleted"] == 1
 
 
-@pytest.mark.parametrize("dies_in", ["delete_topics", "create_topic"])
+@pytest.mark.parametrize("dies_in", ["delete_topics", "create_topics"])
 def test_killed_in_the_middle_it_deletes_nothing_twice(
     bench: Any, monkeypatch: pytest.MonkeyPatch, dies_in: str
 ) -> None:

@@ -11,7 +11,6 @@ from kafka_dr.actions.offsets import client_topics
 from kafka_dr.actions.offsets.commit import wanted_positions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, ReadBackFailed, Refusal
-from kafka_dr.hooks.brokers.descriptions import TopicToCreate
 from kafka_dr.hooks.brokers.group_requests import Position
 from kafka_dr.steps.planned.commit_groups import CommitGroups
 from kafka_dr.vocabulary import Entry, Step
@@ -198,9 +197,3 @@ def test_many_local_topics_are_made_by_few_requests_with_the_sources_replicas(
     assert [(note["topics"], note["brokers"], len(note["fewer_replicas"])) for note in notes] == [(450, 2, 100)]
     client_topics.create_missing_topics(procedure)
     assert {standby.replicas[name] for name in names} == {2}
-
-
-def test_a_request_creates_no_more_partitions_than_a_controller_takes() -> None:
-    """KRaft refuses requests for more than 10,000; a single larger topic is left to the controller's own answer."""
-    topics = {name: TopicToCreate(count) for name, count in (("a", 1_500), ("b", 600), ("c", 9_000), ("d", 1))}
-    assert [list(batch) for batch in client_topics._batches(topics)] == [["a"], ["b"], ["c"], ["d"]]
