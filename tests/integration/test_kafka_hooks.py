@@ -19,7 +19,7 @@ from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import TopicToCreate
 from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
 from kafka_dr.hooks.brokers.log_directories import LogDirTool
-from kafka_dr.hooks.brokers.record import OffsetSpan
+from kafka_dr.hooks.brokers.record import OffsetSpan, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, WriteRefused
 from kafka_dr.hooks.brokers.topics import READ_COMMITTED
@@ -191,7 +191,7 @@ def test_thousands_of_partitions_are_one_question(
     for tp in wide[::2]:
         producer.produce(tp.topic, b"last", partition=tp.partition)
     assert producer.flush(60) == 0
-    tails = RecordReader(config(lab_status, "primary"), "primary").last_records(wide, 2)
+    tails = RecordReader(config(lab_status, "primary"), "primary").last_records(wide, record_of, 2)
     assert [bool(tails[tp].records) for tp in wide] == [tp.partition % 2 == 0 for tp in wide]
     group = f"wide-{uuid.uuid4().hex[:6]}"
     assert set(primary.commit(group, dict.fromkeys(wide, 1)).values()) == {OK}
@@ -372,10 +372,10 @@ def test_markers_and_aborted_records_do_not_hold_a_reader_up(
     eventually(
         lambda: primary.ends([tp]) == {tp: end}, "the last marker is written, which happens after the abort returns", 30
     )
-    seen_all = RecordReader(settings).last_records([tp], 1)[tp]
+    seen_all = RecordReader(settings).last_records([tp], record_of)[tp]
     assert (seen_all.last.value, seen_all.skipped_at_end) == (b"aborted 19", 1)
     committed = RecordReader(settings, isolation=READ_COMMITTED)
-    tail = committed.last_records([tp], 1)[tp]
+    tail = committed.last_records([tp], record_of)[tp]
     assert (tail.last.value, tail.last.offset, tail.end, tail.skipped_at_end) == (b"kept", 0, end, 41)
     assert committed.ranges({tp: OffsetSpan(1, end)}) == {tp: []}
     producer.begin_transaction()
@@ -383,7 +383,7 @@ def test_markers_and_aborted_records_do_not_hold_a_reader_up(
     producer.flush(30)
     eventually(lambda: primary.ends([tp]) == {tp: end + 1}, "the open record is there", 30)
     assert primary.ends([tp], READ_COMMITTED) == {tp: end}
-    assert committed.last_records([tp], 1)[tp].last.value == b"kept"
+    assert committed.last_records([tp], record_of)[tp].last.value == b"kept"
     producer.abort_transaction(30)
 
 
@@ -398,7 +398,7 @@ def test_a_log_cut_at_its_head_is_read_from_where_it_starts(
     producer.flush(30)
     for future in primary.admin.delete_records([WirePartition(topic, 3, 8)]).values():
         future.result(30)
-    tail = RecordReader(settings).last_records([tp], 5)[tp]
+    tail = RecordReader(settings).last_records([tp], record_of, 5)[tp]
     assert [r.value for r in tail.records] == [b"8", b"9"] and tail.scanned_from == 8
     with pytest.raises(KafkaUnavailable, match=topic):
         RecordReader(settings).range(tp, 5, 10, timeout=10)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +35,7 @@ from tests.support.clusters import Acls, Cluster
 from tests.support.connect import Hook, Worker
 from tests.support.facts import open_run, tell
 from tests.support.fake_systems import FakeSystems
+from tests.support.messages import Message
 
 PAIR = "primary+standby"
 
@@ -402,14 +403,16 @@ class Bench:
                 for tp, found in within.items()
             }
 
-        def last_records(partitions: Iterable[TopicPartition], n: int = 1, **_: Any) -> dict[TopicPartition, Tail]:
+        def last_records(
+            partitions: Iterable[TopicPartition], take: Callable[[Any], Any], *_: Any, **__: Any
+        ) -> dict[TopicPartition, Tail]:
             ends = {
                 tp: (end, end - 1 - cluster.markers.get(tp, 0))
                 for tp in partitions
                 for end in (cluster.log_ends.get(tp, 0),)
             }
             return {
-                tp: Tail((Record(*tp, last, None, False, None, b"v", ()),) if end else (), 0, end)
+                tp: Tail((take(Message(Record(*tp, last, None, False, None, b"v", ()))),) if end else (), 0, end)
                 for tp, (end, last) in ends.items()
             }
 

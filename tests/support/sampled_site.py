@@ -19,6 +19,8 @@ from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.recorder.clients import FlowBack
 
+from tests.support.messages import Message
+
 ORDERS, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)
 FLOW = Flow(source="east", target="west", connect="connect", connectors=Connectors(source="s", checkpoint="c"))
 NAMING = naming_of(NamingSpec(policy="identity"), ("east", "west"))
@@ -106,20 +108,6 @@ class Cluster:
         )
 
 
-class Message:
-    """A record as the Kafka client returns it."""
-
-    def __init__(self, record: Record) -> None:
-        self._record = record
-
-    def __getattr__(self, name: str) -> Callable[[], Any]:
-        return lambda: getattr(self._record, name)
-
-    def timestamp(self) -> tuple[int, int]:
-        """Return the record's create time."""
-        return 1, self._record.timestamp
-
-
 class Reader:
     """Reads a cluster's logs; the end of a `late` partition is not reached in time."""
 
@@ -152,10 +140,11 @@ class Reader:
             yield from (take(Message(record)) for record in records[:limit])
 
     def last_records(
-        self, partitions: Iterable[TopicPartition], n: int = 1, timeout: float = 0
+        self, partitions: Iterable[TopicPartition], take: Callable[[Any], Any], timeout: float = 0
     ) -> dict[TopicPartition, Tail]:
         """Return the last record of each partition."""
-        return {tp: Tail(tuple(self.cluster.logs[tp][-1:]), 0, len(self.cluster.logs[tp])) for tp in partitions}
+        logs = {tp: self.cluster.logs[tp] for tp in partitions}
+        return {tp: Tail(tuple(take(Message(record)) for record in log[-1:]), 0, len(log)) for tp, log in logs.items()}
 
 
 class Worker:

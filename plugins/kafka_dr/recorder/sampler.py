@@ -16,7 +16,6 @@ from itertools import pairwise
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
-from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of
 from kafka_dr.domain.plain_text import count_of, first_few
@@ -24,7 +23,7 @@ from kafka_dr.domain.recorder_rows import NONE_KEPT, Kind, NewestRows, Partition
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import TopicInfo
-from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
+from kafka_dr.hooks.brokers.record import OffsetSpan, heartbeat_time, keep_part
 from kafka_dr.recorder.clients import ASK_SECONDS, SILENT, Access, Side, ask_seconds
 from kafka_dr.recorder.content_pairing import Pairing
 from kafka_dr.recorder.groups import Groups
@@ -327,11 +326,6 @@ class Looker:
         topic = self.naming.remote(self.flow.source, self.naming.heartbeats_topic)
         with self._tolerating("heartbeats"):
             partitions = target.topics[topic].led if topic in target.topics else []
-            tails: dict[TopicPartition, Tail[Record]] = self.access.target_records.last_records(
-                partitions, timeout=ASK_SECONDS
-            )
-            timestamps = [
-                decode_heartbeat(tail.last.key, tail.last.value).timestamp for tail in tails.values() if tail.last
-            ]
-            return max(timestamps, default=None)
+            tails = self.access.target_records.last_records(partitions, keep_part(heartbeat_time), timeout=ASK_SECONDS)
+            return max((tail.last.part for tail in tails.values() if tail.last), default=None)
         return None

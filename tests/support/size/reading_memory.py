@@ -16,11 +16,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from confluent_kafka import Producer
+from kafka_dr.actions.fencing.stable_log_ends import newest_records
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, last_offset_syncs, offset_syncs_of
 from kafka_dr.actions.spark_jobs import write_portions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_offset_sync
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
+from kafka_dr.hooks.brokers.anchor_topic import AnchorTopic
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record import digest_of, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
@@ -43,11 +45,11 @@ def grown(what: str, settings: Mapping[str, Any]) -> int:
 # -- what is read ------------------------------------------------------------------------------------------------------
 
 
-def write_large(settings: Mapping[str, Any], partitions: int, records: int) -> None:
-    """Write records of 1 MB to each partition of the topic LARGE, which is created."""
-    KafkaCluster("primary", settings).create_topic(LARGE, partitions, 1, {"max.message.bytes": "2000000"})
+def write_large(settings: Mapping[str, Any], partitions: int, records: int, topic: str = LARGE) -> None:
+    """Write records of 1 MB to each partition of a topic, which is created."""
+    KafkaCluster("primary", settings).create_topic(topic, partitions, 1, {"max.message.bytes": "2000000"})
     value = hashlib.shake_256(b"large").digest(RECORD_BYTES)
-    _write(settings, ((LARGE, p, b"k", value) for _ in range(records) for p in range(partitions)))
+    _write(settings, ((topic, p, b"k", value) for _ in range(records) for p in range(partitions)))
 
 
 def write_syncs(settings: Mapping[str, Any], syncs: int, topic: str = "orders") -> None:
@@ -90,6 +92,17 @@ def tails(settings: Mapping[str, Any]) -> None:
     RecordReader(settings).last_records(_partitions(settings), take=digest_of)
 
 
+def newest(settings: Mapping[str, Any]) -> None:
+    """Describe the newest record of each partition of LARGE, as of a fence under which records still arrive."""
+    if len(newest_records(_run(settings), dict.fromkeys(_partitions(settings), 0))) != len(_partitions(settings)):
+        raise RuntimeError("not every partition's newest record was described")
+
+
+def anchors(settings: Mapping[str, Any]) -> None:
+    """Read the topic of the journal's anchors, which others have filled with large records."""
+    AnchorTopic(settings, "primary").newest(lambda value: None, timeout=60)
+
+
 def fingerprints(settings: Mapping[str, Any]) -> None:
     """Read all records of LARGE, for their fingerprints."""
     reader = RecordReader(settings)
@@ -122,6 +135,7 @@ def _run(settings: Mapping[str, Any]) -> Any:
     connectors = SimpleNamespace(source_config=lambda: {"offset-syncs.topic.location": "target"})
     return SimpleNamespace(
         flow=SimpleNamespace(source="primary", target="standby"),
+        request=SimpleNamespace(source="primary", target="standby"),
         naming=naming_of(NamingSpec("identity"), ["primary", "standby"]),
         mirror_maker=lambda flow: connectors,
         systems=SimpleNamespace(reader=lambda alias: RecordReader(settings), target=KafkaCluster("standby", settings)),
@@ -129,7 +143,8 @@ def _run(settings: Mapping[str, Any]) -> Any:
 
 
 READINGS: dict[str, Callable[[Mapping[str, Any]], None]] = {
-    reading.__name__: reading for reading in (tails, fingerprints, syncs_to_file, last_syncs, checkpoints)
+    reading.__name__: reading
+    for reading in (tails, newest, anchors, fingerprints, syncs_to_file, last_syncs, checkpoints)
 }
 
 

@@ -13,7 +13,7 @@ from kafka_dr.actions.fencing.open_transactions import OpenTransactions
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import FenceNotProven, SystemUnavailable
-from kafka_dr.hooks.brokers.record import Record, Tail
+from kafka_dr.hooks.brokers.record import Record, keep_part, record_of
 from kafka_dr.procedure.entries import ObservedProducers
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
@@ -127,13 +127,12 @@ def newest_records(procedure: Run, moving: Mapping[TopicPartition, int]) -> list
     if not moving:
         return []
     try:
-        tails: dict[TopicPartition, Tail[Record]] = procedure.systems.reader(procedure.request.source).last_records(
-            sorted(moving)
-        )
+        reader = procedure.systems.reader(procedure.request.source)
+        tails = reader.last_records(sorted(moving), keep_part(lambda message: describe_record(record_of(message))))
     except SystemUnavailable as error:
         return [f"{tp} from offset {offset} on ({error.reason})" for tp, offset in sorted(moving.items())]
     return [
-        f"{tp}: {describe_record(tail.last)}"
+        f"{tp}: {tail.last.part}"
         for tp, tail in sorted(tails.items())
         if tail.last is not None and tail.last.offset >= moving[tp]
     ]

@@ -36,11 +36,10 @@ from kafka_dr.domain.loss.source_lost import (
     Sight,
     verdict_of,
 )
-from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
 from kafka_dr.errors import KafkaUnavailable, ReadBackFailed, SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import Metadata
-from kafka_dr.hooks.brokers.record import Record, Tail
+from kafka_dr.hooks.brokers.record import heartbeat_time, keep_part
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, WriteResult
 from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.redaction import one_line
@@ -322,12 +321,9 @@ def newest_heartbeats(procedure: Run, seconds: float) -> list[int]:
     topics = procedure.systems.target.topics([topic], timeout=seconds)
     partitions = [TopicPartition(topic, partition) for partition in topics[topic].partitions] if topic in topics else []
     count = 2 * len(procedure.flow.connectors.source)
-    tails: dict[TopicPartition, Tail[Record]] = procedure.systems.reader(procedure.request.target).last_records(
-        partitions, count, timeout=seconds
-    )
-    return sorted(
-        {decode_heartbeat(record.key, record.value).timestamp for tail in tails.values() for record in tail.records}
-    )
+    reader = procedure.systems.reader(procedure.request.target)
+    tails = reader.last_records(partitions, keep_part(heartbeat_time), count, seconds)
+    return sorted({record.part for tail in tails.values() for record in tail.records})
 
 
 # -- from the application ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.client import client_config, describe_error
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.record import record_of
+from kafka_dr.hooks.brokers.record import keep_part
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.vocabulary import JOURNAL_TOPIC
 
@@ -58,11 +58,12 @@ class AnchorTopic:
         finally:
             cluster.close()
         reader, ends_at = RecordReader(self._config, self._alias), time.monotonic() + timeout
+        # Whoever may write to the topic may fill it with large records: of these nothing is kept.
+        take = keep_part(lambda message: None if (value := message.value()) is None else read(value))
         for count in (_NEWEST, _MOST):
             left = max(0.0, ends_at - time.monotonic())
-            tail = reader.last_records([_PARTITION], count, left, record_of)[_PARTITION]
-            values = [read(record.value) for record in tail.records if record.value is not None]
-            counted = [value for value in values if value is not None]
+            tail = reader.last_records([_PARTITION], take, count, left)[_PARTITION]
+            counted = [record.part for record in tail.records if record.part is not None]
             if counted or len(tail.records) < count:
                 break
         return counted

@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from confluent_kafka import KafkaError
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.mirror_records import decode_heartbeat
 
 
 class Record(NamedTuple):
@@ -111,6 +112,7 @@ class Kept(Protocol):
         """Return the record's topic and partition."""
 
 
+T = TypeVar("T")
 K_co = TypeVar("K_co", bound=Kept, covariant=True)
 
 
@@ -179,6 +181,28 @@ def record_of(message: Consumed) -> Record:
 def digest_of(message: Consumed) -> RecordDigest:
     """Return a consumer's message as a RecordDigest; its key, value and headers are let go."""
     return record_of(message).digest()
+
+
+class KeptPart(NamedTuple, Generic[T]):
+    """What a reader keeps of one record: its place, and a part that was read from it."""
+
+    topic_partition: TopicPartition
+    offset: int
+    part: T
+
+
+def keep_part(read: Callable[[Consumed], T]) -> Callable[[Consumed], KeptPart[T]]:
+    """Return a function that keeps of a consumer's message only its place and what `read` returns of it."""
+
+    def keep(message: Consumed) -> KeptPart[T]:
+        return KeptPart(TopicPartition(message.topic(), message.partition()), message.offset(), read(message))
+
+    return keep
+
+
+def heartbeat_time(message: Consumed) -> int:
+    """Return the time in a heartbeat of MirrorMaker 2, in ms since 1970; raise Malformed if it is none."""
+    return decode_heartbeat(message.key(), message.value()).timestamp
 
 
 def key_and_value(message: Consumed) -> tuple[bytes | None, bytes | None]:

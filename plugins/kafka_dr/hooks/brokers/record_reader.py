@@ -100,9 +100,9 @@ class RecordReader:
     def last_records(
         self,
         partitions: Iterable[TopicPartition],
+        take: Callable[[Consumed], _K],
         n: int = 1,
         timeout: float = 60.0,
-        take: Callable[[Consumed], _K] = record_of,  # type: ignore[assignment]  # a type variable has no default
     ) -> dict[TopicPartition, Tail[_K]]:
         """Return the last n records of each partition as a Tail; one call takes thousands of partitions.
 
@@ -110,7 +110,8 @@ class RecordReader:
         most down to the log start.
 
         Args:
-            take: converts each message; `digest_of` keeps no content, so that thousands of large records fit.
+            take: converts each message; `digest_of` and `keep_part` keep no content, so that the tails of thousands of
+                partitions with large records fit.
 
         Raises:
             KafkaUnavailable: not all ends were reached in time; the message names the partitions.

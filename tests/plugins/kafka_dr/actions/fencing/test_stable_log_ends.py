@@ -20,6 +20,7 @@ from kafka_dr.steps.planned.fence_producers import FenceProducers
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.facts import figures_of
+from tests.support.messages import Message
 
 STEP = Step.FENCE_PRODUCERS
 ORDERS = TopicPartition("orders", 0)
@@ -47,11 +48,11 @@ class Log:
         self.end += self.growing.pop(0) if self.growing else 0
         return dict.fromkeys(partitions, self.end)
 
-    def last_records(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Tail]:
+    def last_records(self, partitions: list[TopicPartition], take: Any) -> dict[TopicPartition, Tail]:
         """The newest record."""
         if self.broken:
             raise KafkaUnavailable("not everything could be read")
-        return dict.fromkeys(partitions, Tail((self.last,) if self.last else (), 0, self.end))
+        return dict.fromkeys(partitions, Tail((take(Message(self.last)),) if self.last else (), 0, self.end))
 
     def ranges(self, spans: Any, limit: int | None = None, take: Any = None) -> dict[TopicPartition, list[Any]]:
         """The first record of a transaction."""

@@ -34,6 +34,7 @@ from kafka_dr.hooks.site.source_probe import ApplicationsView
 from kafka_dr.vocabulary import Entry, Step
 
 from tests.support.facts import tell
+from tests.support.messages import Message
 
 SECONDS = 1.0
 GONE = KafkaUnavailable("reading metadata on primary failed", "_TIMED_OUT (no answer)")
@@ -360,7 +361,9 @@ def test_heartbeats_are_those_that_came_from_the_source(there: bool, copies: int
         )
     )
     reader = SimpleNamespace(
-        last_records=lambda partitions, n, timeout: {tp: Tail(records[:n], 0, 2) for tp in partitions}
+        last_records=lambda partitions, take, n, timeout: {
+            tp: Tail(tuple(take(Message(record)) for record in records[:n]), 0, 2) for tp in partitions
+        }
     )
     procedure = SimpleNamespace(
         naming=naming_of(NamingSpec(policy="identity"), ("east", "west")),

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Producer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers import record_reader as kafka_records
-from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
+from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import (
     _AUTHORIZATION,
@@ -95,7 +95,7 @@ def test_records_come_as_they_were_written(reader: RecordReader) -> None:
 
 def test_tails_hold_the_last_records_of_every_partition(reader: RecordReader) -> None:
     """At most n by offset, less where there are less, none on an empty partition."""
-    tails = reader.last_records(ORDERS, 3)
+    tails = reader.last_records(ORDERS, record_of, 3)
     found = {tp: [r.offset for r in tail.records] for tp, tail in tails.items()}
     assert found == {ORDERS[0]: [], ORDERS[1]: [7, 8, 9], ORDERS[2]: [17, 18, 19], ORDERS[3]: [27, 28, 29]}
     assert tails[ORDERS[3]].last.value == b"29" and tails[ORDERS[3]].skipped_at_end == 0
@@ -104,7 +104,7 @@ def test_tails_hold_the_last_records_of_every_partition(reader: RecordReader) ->
 
 def test_more_than_there_is_gives_what_there_is(reader: RecordReader) -> None:
     """Asking for more than a log holds reads it from its start and ends."""
-    tail = reader.last_records([ORDERS[1]], 1000)[ORDERS[1]]
+    tail = reader.last_records([ORDERS[1]], record_of, 1000)[ORDERS[1]]
     assert [r.offset for r in tail.records] == list(range(10)) and tail.scanned_from == 0
 
 
@@ -224,13 +224,13 @@ def test_a_client_of_each_read_is_closed_with_it(brokers: str, made: list[Any]) 
 def test_a_topic_that_does_not_exist_is_named(reader: RecordReader) -> None:
     """Its tail is an error, not an empty answer."""
     with pytest.raises(KafkaUnavailable, match="nothing-here-0"):
-        reader.last_records([TopicPartition("nothing-here", 0)], timeout=3)
+        reader.last_records([TopicPartition("nothing-here", 0)], record_of, timeout=3)
 
 
 def test_a_dead_cluster_is_named_in_time() -> None:
     """Reading from nobody ends with the alias."""
     with pytest.raises(KafkaUnavailable, match="west"):
-        RecordReader(NOWHERE, "west").last_records(ORDERS, timeout=1)
+        RecordReader(NOWHERE, "west").last_records(ORDERS, record_of, timeout=1)
 
 
 def test_an_unknown_isolation_level_is_refused() -> None:
