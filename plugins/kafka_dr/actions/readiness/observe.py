@@ -72,9 +72,10 @@ def observe_pair(
     with run_concurrently() as start:
         reading = start(lambda: held_in_scope(procedure, *selected) if held is None else held)
         immovable = start(immovable_in_scope, procedure, *selected)
+        # Session timeouts of static members take up to 15 s to find.
+        clients = start(lambda: see_clients(procedure, source, flow, scope, _groups_of(reading.result())))
         first, last = two_samples(procedure, partitions, target, apart)
         positions: pd.DataFrame = reading.result()
-    groups = frozenset(positions["group"].tolist())
     return Observation(
         source=source,
         target=target,
@@ -82,7 +83,7 @@ def observe_pair(
         reverse=reverse,
         scope=scope,
         copies=existing_originals(copies, target.topics),
-        groups=groups,
+        groups=_groups_of(positions),
         positions=positions,
         immovable=immovable.result(),
         source_starts=procedure.systems.source.starts(partitions),
@@ -102,8 +103,12 @@ def observe_pair(
         unsigned_journal=not procedure.topology.journal.public_keys,
         unsigned_samples=procedure.topology.recorder is not None and not procedure.topology.recorder.public_keys,
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
-        clients=see_clients(procedure, source, flow, scope, groups),
+        clients=clients.result(),
     )
+
+
+def _groups_of(positions: pd.DataFrame) -> frozenset[str]:
+    return frozenset(positions["group"].tolist())
 
 
 def _owners(procedure: Run, clusters: Iterable[ClusterView], flows: Iterable[FlowView | None]) -> OwnerView:
