@@ -25,6 +25,7 @@ from lab.environment.progress import ProgressLines
 from lab.environment.state import Lab
 from lab.environment.take_down import down
 from tests.benchmarks.measuring import say
+from tests.support.size.reading_memory import produce_all
 
 SOURCE, TARGET = "primary", "standby"
 HEAP = "3g"
@@ -82,17 +83,7 @@ class Clusters:
             Producer({**self.settings(alias), **BATCH, "enable.idempotence": True, "on_delivery": delivered}),
             time.monotonic(),
         )
-        for number, (topic, partition, key, value) in enumerate(records):
-            while True:
-                try:
-                    producer.produce(topic, value, key, partition)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            if number % 1_000 == 0:
-                producer.poll(0)
-                if rate and (early := number / rate - (time.monotonic() - began)) > 0:
-                    time.sleep(early)
+        produce_all(producer, records, rate)
         left = producer.flush(300)
         if refused or left:
             raise RuntimeError(f"{len(refused) + left} records were not written to {alias}: {refused[:1]}")

@@ -31,16 +31,29 @@ def promise(figures: Figures) -> None:
 
 def run(figures: Figures, scale: float, passes: int) -> None:
     """Fill a lab, check it, and check it again when MirrorMaker 2 stands and every partition has grown."""
-    topics = {f"orders-{n}": PER_TOPIC for n in range(max(1, int(PARTITIONS * scale) // PER_TOPIC))}
     with clusters() as site:
-        site.create_topics(SOURCE, topics)
-        site.write(SOURCE, records(topics))
-        say(f"  mirrored after {site.await_mirrored(topics):.0f} s")
-        commit_groups(site, topics, max(10, int(GROUPS * scale)))
+        topics = fill(site, "orders", PARTITIONS * scale, GROUPS * scale)
         measure(figures, site, COPIED, passes, 0)
         site.stop_mirroring()
         site.write(SOURCE, records(topics))
         measure(figures, site, LAGGING, passes, sum(topics.values()))
+
+
+def fill(site: Clusters, name: str, partitions: float, groups: float) -> dict[str, int]:
+    """Write a record to each of so many partitions, await their copies, and commit a position of each group.
+
+    Args:
+        name: how the names of the topics begin.
+
+    Returns:
+        Topic -> number of partitions.
+    """
+    topics = {f"{name}-{n}": PER_TOPIC for n in range(max(1, int(partitions) // PER_TOPIC))}
+    site.create_topics(SOURCE, topics)
+    site.write(SOURCE, records(topics))
+    say(f"  {sum(topics.values()):,} partitions mirrored after {site.await_mirrored(topics, 1_200):.0f} s")
+    commit_groups(site, topics, max(10, int(groups)))
+    return topics
 
 
 def records(topics: dict[str, int]) -> Iterator[tuple[str, int, bytes | None, bytes]]:

@@ -30,7 +30,7 @@ def procedure_of(context: Any) -> Run:
         BadInput: the params or the topology cannot be used; nothing was changed yet.
     """
     run, params = context["dag_run"], dict(context["params"])
-    topology, identity = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", "")), Identity(run.dag_id, run.run_id)
+    topology, identity = load_topology(), Identity(run.dag_id, run.run_id)
     drill_id = params.pop("drill", None)
     if drill_id is not None:
         return pass_of_drill(str(drill_id), identity, params, topology, Connections(), request_of)
@@ -44,9 +44,8 @@ def procedure_holding(source: str, target: str) -> Run:
     Raises:
         BadInput: the topology has no such cluster, or no procedure ever had the lease.
     """
-    topology, connections = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", "")), Connections()
+    topology, connections, journal = _read_set_up()
     pair = topology.pair_key(source, target)
-    journal = Journal(connections.journal_url(topology.journal.connection))
     lease = journal.lease(pair)
     opened = opened_by(journal, lease.holder) if lease else None
     if opened is None:
@@ -64,8 +63,7 @@ def reopened_run(procedure_id: str) -> Run:
     Raises:
         BadInput: the topology cannot be used, or no procedure of this id ever had a lease.
     """
-    topology, connections = load_topology(), Connections()
-    journal = Journal(connections.journal_url(topology.journal.connection))
+    topology, connections, journal = _read_set_up()
     opened = opened_by(journal, procedure_id)
     if opened is None:
         raise BadInput(
@@ -85,7 +83,7 @@ def run_with_bad_params(context: Any) -> Run | None:
         # Nothing of a pass stands in production's journal.
         return None
     try:
-        topology = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", ""))
+        topology = load_topology()
     except BadInput:
         return None
     run, params = context["dag_run"], context["params"]
@@ -103,8 +101,7 @@ def run_between(source: str, target: str, name: str) -> Run:
     """
     # With this value Airflow reads connections as a server does, not from its API as a task does.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-    topology, connections = load_topology(), Connections()
-    journal = Journal(connections.journal_url(topology.journal.connection))
+    topology, connections, journal = _read_set_up()
     # Not checked: evidence of a refused run may name clusters that the topology does not have.
     request = Request.model_construct(source=source, target=target, reason=name)
     identity = Identity(name, journal.now().strftime("%Y%m%dT%H%M%S"))
@@ -120,15 +117,14 @@ def flows_to_check(source: str | None, target: str | None) -> list[Run]:
     Raises:
         BadInput: the topology has no such flow, or only one of the two is given.
     """
-    topology, connections = load_topology(os.environ.get("KAFKA_DR_TOPOLOGY", "")), Connections()
     if (source is None) != (target is None):
         raise BadInput(
             "One of the params source and target is missing",
             f"source {source!a}, target {target!a}",
             "Give both for one flow, or none for every flow of the topology.",
         )
+    topology, connections, journal = _read_set_up()
     flows = topology.flows if source is None or target is None else (topology.flow(source, target),)
-    journal = Journal(connections.journal_url(topology.journal.connection))
     identity = Identity("readiness_check", journal.now().strftime("%Y%m%dT%H%M%S"))
     return [
         Run(identity, request, journal, connections.systems(request, topology))
@@ -137,3 +133,9 @@ def flows_to_check(source: str | None, target: str | None) -> list[Run]:
             Request(source=flow.source, target=flow.target, reason="readiness_check", deadlines=topology.deadlines)
         ]
     ]
+
+
+def _read_set_up() -> tuple[Topology, Connections, Journal]:
+    """Return the topology that the environment names, Airflow's connections, and the topology's journal."""
+    topology, connections = load_topology(), Connections()
+    return topology, connections, Journal(connections.journal_url(topology.journal.connection))

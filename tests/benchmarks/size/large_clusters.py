@@ -14,14 +14,14 @@ from pathlib import Path
 
 from tests.benchmarks.clusters import HEAP, SOURCE, TARGET, Clusters, clusters
 from tests.benchmarks.measuring import Bound, Figures, PeakMemory, say
-from tests.benchmarks.readiness import commit_groups, records
+from tests.benchmarks.readiness import fill
 from tests.benchmarks.recorder import samples
 from tests.faults.readiness.one_check import check
 from tests.faults.support.stepping import ROOT, Run, Stepping, product_environment
 from tests.support.size.one_broker import one_broker
 from tests.support.size.reading_memory import grown, write_large, write_syncs
 
-PARTITIONS, PER_TOPIC, GROUPS = 20_000, 100, 10_000
+PARTITIONS, GROUPS = 20_000, 10_000
 CHECK, FIRST, NEXT = "one check of readiness", "recorder's first sample", "recorder's later samples, the slowest"
 STEPS = ("check_readiness", "forecast", "fence_producers")
 #: By what is done: at most so many seconds, and at most so many MB of the largest process.
@@ -70,12 +70,8 @@ def run(figures: Figures, scale: float, passes: int) -> None:
     """Large records and logs on one broker; then both clusters, with the recorder, a check, and the first steps."""
     allow_files()
     measure_readings(figures, scale)
-    topics = {f"orders-{n}": PER_TOPIC for n in range(max(1, int(PARTITIONS * scale) // PER_TOPIC))}
     with clusters() as site:
-        site.create_topics(SOURCE, topics)
-        site.write(SOURCE, records(topics))
-        say(f"  {sum(topics.values()):,} partitions mirrored after {site.await_mirrored(topics, 1_200):.0f} s")
-        commit_groups(site, topics, max(10, int(GROUPS * scale)))
+        fill(site, "orders", PARTITIONS * scale, GROUPS * scale)
         measure_recorder(figures, site)
         measure_check(figures, site)
         measure_steps(figures, site)

@@ -9,14 +9,14 @@ from kafka_dr.domain.evidence.timeline import client_downtime
 
 from lab.checker import CheckResult
 from lab.rehearsal.round_trip import Leaving
-from tests.benchmarks.clusters import SOURCE, Clusters, clusters
+from tests.benchmarks.clusters import Clusters, clusters
 from tests.benchmarks.failover import by_step
 from tests.benchmarks.measuring import Bound, Figures, PeakMemory, say
-from tests.benchmarks.readiness import commit_groups, records
+from tests.benchmarks.readiness import fill
 from tests.faults.deployment.outages import set_deadlines
 from tests.faults.support.trips import SteppedTrips
 
-PARTITIONS, PER_TOPIC, GROUPS, SEED = 7_000, 100, 10_000, 4246
+PARTITIONS, GROUPS, SEED = 7_000, 10_000, 4246
 #: By procedure: at most so many seconds of its own.
 BOUNDS = {"planned_failover": Bound(180), "failback": Bound(300)}
 MEMORY = Bound(1_500)
@@ -43,12 +43,8 @@ def promise(figures: Figures) -> None:
 
 def run(figures: Figures, scale: float, passes: int) -> None:
     """Fill a lab, move the clients of a checked workload to the target, and back."""
-    topics = {f"filler-{n}": PER_TOPIC for n in range(max(1, int(PARTITIONS * scale) // PER_TOPIC))}
     with clusters() as site:
-        site.create_topics(SOURCE, topics)
-        site.write(SOURCE, records(topics))
-        say(f"  {sum(topics.values()):,} partitions mirrored after {site.await_mirrored(topics, 1_200):.0f} s")
-        commit_groups(site, topics, max(10, int(GROUPS * scale)))
+        fill(site, "filler", PARTITIONS * scale, GROUPS * scale)
         trips = SteppedTrips(site.lab.root, site.scratch / "trips", SEED, scale=0.05, groups=6)
         set_deadlines(site.lab)
         trips.seconds = LONGEST

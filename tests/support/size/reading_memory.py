@@ -10,7 +10,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,6 +72,16 @@ def write_checkpoints(settings: Mapping[str, Any], checkpoints: int) -> None:
 
 def _write(settings: Mapping[str, Any], records: Iterator[tuple[str, int, bytes, bytes]]) -> None:
     producer = Producer({**settings, **BULK, "queue.buffering.max.kbytes": 65_536})
+    produce_all(producer, records)
+    if producer.flush(300):
+        raise RuntimeError("not all records were written")
+
+
+def produce_all(
+    producer: Producer, records: Iterable[tuple[str, int, bytes | None, bytes]], rate: float | None = None
+) -> None:
+    """Give (topic, partition, key, value) to a producer, at most ``rate`` a second; wait while its queue is full."""
+    began = time.monotonic()
     for number, (topic, partition, key, value) in enumerate(records):
         while True:
             try:
@@ -80,8 +91,8 @@ def _write(settings: Mapping[str, Any], records: Iterator[tuple[str, int, bytes,
                 producer.poll(0.1)
         if number % 1_000 == 0:
             producer.poll(0)
-    if producer.flush(300):
-        raise RuntimeError("not all records were written")
+            if rate and (early := number / rate - (time.monotonic() - began)) > 0:
+                time.sleep(early)
 
 
 # -- how it is read ----------------------------------------------------------------------------------------------------
