@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import time
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -106,7 +107,7 @@ class OpenWindow:
 
     def __init__(self, window: ReadWindow) -> None:
         self.window = window
-        self.offsets: list[int] = []
+        self.offsets = array("q")
         self._held: list[Message] = []
         self._bytes_held = 0
         self._prints: list[Prints] = []
@@ -133,7 +134,7 @@ class OpenWindow:
         """Add records of the partition; return whether the last of them is at or above the window's last offset."""
         offsets: list[int] = list(map(Message.offset, messages))  # type: ignore[arg-type]  # each record has one
         first, last = bisect_left(offsets, self.window.start), bisect_left(offsets, self.window.end)
-        self.offsets += offsets[first:last]
+        self.offsets.extend(offsets[first:last])
         if first < last:
             self.take(messages[first:last])
         return offsets[-1] >= self.window.end - 1

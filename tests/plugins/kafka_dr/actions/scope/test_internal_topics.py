@@ -11,6 +11,8 @@ from kafka_dr.actions.scope.internal_topics import checkpoints_with_origin, sync
 from kafka_dr.domain.mirror_maker.mirror_records import Checkpoint, OffsetSync, encode_checkpoint, encode_offset_sync
 from kafka_dr.errors import Contradiction
 
+from tests.support.size.traced_memory import allocated
+
 SYNCS, CHECKPOINTS = "mm2-offset-syncs.primary.internal", "primary.checkpoints.internal"
 ON_TARGET = {"offset-syncs.topic.location": "target"}
 DEFAULT = {"policy": "default", "separator": "."}
@@ -51,6 +53,14 @@ def test_syncs_come_in_the_order_written(bench: Any) -> None:
     seen = found[["topic", "partition", "upstream", "downstream", "sequence"]].values.tolist()[:2]
     assert seen == [["orders", 0, 5, 3, 0], ["orders", 0, 9, 7, 2]]
     assert missing == [f"1 of 1003 records of {SYNCS} cannot be decoded as records of MirrorMaker 2, and are left out"]
+
+
+def test_an_offset_sync_takes_few_bytes(bench: Any) -> None:
+    """The page on performance states them: 36 of each that an unplanned failover keeps."""
+    bench.workers["standby"].settings, count = ON_TARGET, 40_000
+    put(bench, SYNCS, [encode_offset_sync(OffsetSync(f"orders-{n % 70}", n // 70 % 100, n, n)) for n in range(count)])
+    found, kept, _ = allocated(lambda: syncs_on_target(bench.procedure(), []))
+    assert len(found) == count and kept / count < 45
 
 
 @pytest.mark.parametrize("read", [syncs_on_target, checkpoints_with_origin])
