@@ -31,11 +31,10 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
 from tests.support.airflow import Api
-from tests.support.clusters import Acls, Cluster
+from tests.support.clusters import Acls, Cluster, Message
 from tests.support.connect import Hook, Worker
 from tests.support.facts import open_run, tell
 from tests.support.fake_systems import FakeSystems
-from tests.support.messages import Message
 
 PAIR = "primary+standby"
 

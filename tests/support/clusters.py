@@ -15,6 +15,7 @@ from kafka_dr.domain.kafka_model.transactions import KnownTransaction, Producer
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.descriptions import Metadata, TopicInfo, TopicToCreate
 from kafka_dr.hooks.brokers.group_requests import OK, Position, PositionColumns
+from kafka_dr.hooks.brokers.record import Record
 
 
 class Own(dict[str, str]):
@@ -29,6 +30,20 @@ class Own(dict[str, str]):
     def non_default(self) -> frozenset[str]:
         """Return the settings whose value is not Kafka's own default."""
         return frozenset(self)
+
+
+class Message:
+    """A record as the Kafka client returns it."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        return lambda: getattr(self._record, name)
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return the record's create time."""
+        return (0, 0) if self._record.timestamp is None else (1, self._record.timestamp)
 
 
 class Anchors:

@@ -19,7 +19,7 @@ from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.recorder.clients import FlowBack
 
-from tests.support.messages import Message
+from tests.support.clusters import Message
 
 ORDERS, COMMITS = TopicPartition("orders", 0), TopicPartition("__consumer_offsets", 0)
 FLOW = Flow(source="east", target="west", connect="connect", connectors=Connectors(source="s", checkpoint="c"))

@@ -19,8 +19,8 @@ from kafka_dr.procedure import progress
 from kafka_dr.steps.planned.fence_producers import FenceProducers
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.support.clusters import Message
 from tests.support.facts import figures_of
-from tests.support.messages import Message
 
 STEP = Step.FENCE_PRODUCERS
 ORDERS = TopicPartition("orders", 0)

@@ -33,8 +33,8 @@ from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.site.source_probe import ApplicationsView
 from kafka_dr.vocabulary import Entry, Step
 
+from tests.support.clusters import Message
 from tests.support.facts import tell
-from tests.support.messages import Message
 
 SECONDS = 1.0
 GONE = KafkaUnavailable("reading metadata on primary failed", "_TIMED_OUT (no answer)")
