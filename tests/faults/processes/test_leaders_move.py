@@ -68,7 +68,8 @@ def test_log_ends_and_tails_are_right_while_brokers_restart(fresh_lab: Callable[
         for one in looking:
             one.join()
     seen = sum((one.ends for one in looking), Counter[int]())
-    print(f"log ends {dict(seen)}; tails {[dict(one.tails) for one in looking]}", flush=True)
+    errors = [dict(one.errors) for one in looking]
+    print(f"log ends {dict(seen)}; tails {[dict(one.tails) for one in looking]}; errors {errors}", flush=True)
     assert set(seen) == {RECORDS} and seen[RECORDS] > 10 * PARTITIONS
     assert {offset for one in looking for offset in one.tails} == {RECORDS - 1}
-    assert [dict(one.errors) for one in looking] == [{}, {}]
+    assert errors == [{}, {}]

@@ -26,6 +26,9 @@ from kafka_dr.hooks.brokers.client import in_batches
 from kafka_dr.hooks.brokers.connection import MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
 from kafka_dr.hooks.brokers.descriptions import Settings, TopicInfo, TopicToCreate
 
+#: How long a request for log ends waits for one broker, in seconds: the client waits for a leader that has just gone,
+#: and learns only for its next request which broker leads now.
+_OFFSETS_SECONDS = 15.0
 READ_UNCOMMITTED = "read_uncommitted"
 READ_COMMITTED = "read_committed"
 
@@ -298,7 +301,8 @@ class ClusterTopics(ClusterConnection):
         def send(pending: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future[Any]]]:
             specs = {WirePartition(*partition): wanted[partition] for partition in pending}
             if specs:
-                futures = self._admin.list_offsets(specs, isolation_level=level, request_timeout=timeout)
+                seconds = min(timeout, _OFFSETS_SECONDS)
+                futures = self._admin.list_offsets(specs, isolation_level=level, request_timeout=seconds)
                 yield from ((TopicPartition(wire.topic, wire.partition), future) for wire, future in futures.items())
 
         answers = self._settled("listing offsets", dict.fromkeys(wanted), send, timeout, of_groups=False)
