@@ -42,13 +42,14 @@ ALLOWED_KEYS = frozenset(
 )
 #: Keys by which a client sends a secret to a URL: only for logins by token.
 _TOKEN_KEYS = frozenset(key for key in ALLOWED_KEYS if key.startswith(("sasl.oauthbearer.", "https.")))
+#: `_NOENT`: the client knows no leader of any of the partitions that a request is about.
 _TRANSIENT = frozenset(
     getattr(KafkaError, name)
     for name in (
         "NOT_COORDINATOR COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE REQUEST_TIMED_OUT NETWORK_EXCEPTION "
         "NOT_CONTROLLER NOT_LEADER_FOR_PARTITION LEADER_NOT_AVAILABLE BROKER_NOT_AVAILABLE OFFSET_NOT_AVAILABLE "
         "UNSTABLE_OFFSET_COMMIT THROTTLING_QUOTA_EXCEEDED FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH "
-        "_TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD _WAIT_CACHE _ALL_BROKERS_DOWN"
+        "_TIMED_OUT _TIMED_OUT_QUEUE _TRANSPORT _WAIT_COORD _WAIT_CACHE _ALL_BROKERS_DOWN _NOENT"
     ).split()
 )
 #: How the client's complaint about a login that the brokers refuse begins; to wait would not help.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
-from confluent_kafka import ElectionType, IsolationLevel, KafkaError, TopicCollection
+from confluent_kafka import ElectionType, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as WirePartition
 from confluent_kafka.admin import (
     AlterConfigOpType,
@@ -28,7 +30,7 @@ from kafka_dr.hooks.brokers.descriptions import Settings, TopicInfo, TopicToCrea
 
 #: How long a request for log ends waits for one broker, in seconds: the client waits for a leader that has just gone,
 #: and learns only for its next request which broker leads now.
-_OFFSETS_SECONDS = 15.0
+_OFFSETS_SECONDS, _LEADERS_SECONDS = 15.0, 5.0
 READ_UNCOMMITTED = "read_uncommitted"
 READ_COMMITTED = "read_committed"
 
@@ -298,7 +300,11 @@ class ClusterTopics(ClusterConnection):
             isolation
         ]
 
+        attempts = count()
+
         def send(pending: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future[Any]]]:
+            if next(attempts):
+                self._look_up_leaders()
             specs = {WirePartition(*partition): wanted[partition] for partition in pending}
             if specs:
                 seconds = min(timeout, _OFFSETS_SECONDS)
@@ -307,6 +313,12 @@ class ClusterTopics(ClusterConnection):
 
         answers = self._settled("listing offsets", dict.fromkeys(wanted), send, timeout, of_groups=False)
         return {partition: info.offset for partition, info in answers}
+
+    def _look_up_leaders(self) -> None:
+        """Let the client read the leaders of all partitions; it would ask those again that it has known before."""
+        # If no broker answers, the next request itself reports the error.
+        with suppress(KafkaException):
+            self._admin.list_topics(timeout=_LEADERS_SECONDS)
 
 
 def _topic(description: Any) -> TopicInfo:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -474,9 +475,14 @@ def asked() -> KafkaCluster:
 def test_a_leader_that_moves_costs_no_answer_about_groups(asked: KafkaCluster) -> None:
     """Deleting that client would leave a hundred answers on their way for ever."""
     answers = iter([KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION), SimpleNamespace(offset=7)])
-    asked._admin = SimpleNamespace(list_offsets=lambda wanted, **_: {wire: ended(next(answers)) for wire in wanted})
+    looked_up = count()
+    asked._admin = SimpleNamespace(
+        list_offsets=lambda wanted, **_: {wire: ended(next(answers)) for wire in wanted},
+        list_topics=lambda timeout: next(looked_up),
+    )
     client = asked._group_client
     assert asked.ends(ORDERS[:1]) == {ORDERS[0]: 7} and asked._group_client is client
+    assert next(looked_up) == 1
 
 
 def test_an_answer_without_offset_is_asked_for_again(asked: KafkaCluster) -> None:
@@ -487,7 +493,8 @@ def test_an_answer_without_offset_is_asked_for_again(asked: KafkaCluster) -> Non
         offset = offsets.pop(0) if len(offsets) > 1 else offsets[0]
         return {wire: ended(ListOffsetsResultInfo(offset, -1, -1)) for wire in wanted}
 
-    asked._admin, asked._group_client = SimpleNamespace(list_offsets=list_offsets, poll=lambda _: None), None
+    admin = SimpleNamespace(list_offsets=list_offsets, poll=lambda _: None, list_topics=lambda timeout: None)
+    asked._admin, asked._group_client = admin, None
     assert asked.ends(ORDERS[:1]) == {ORDERS[0]: 7}
     offsets[:] = [-1]
     assert asked.offsets_at({ORDERS[0]: 5}) == {ORDERS[0]: -1}
