@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from typing import Any
 
 from requests import codes
@@ -41,11 +40,11 @@ class ConnectEndpoint(JsonEndpoint):
         time, is not: the answer says so, and only the next request goes to the next worker.
 
         A worker that has not begun to serve answers every request with 404, without Connect's `error_code`. Such an
-        answer says nothing about a connector: it is returned as 503.
+        answer says nothing about a connector: it counts as no answer.
         """
         if self._scope is not None:
             require_request(self._scope, method, path, body)
-        answer = super().attempt(method, path, body, *args, **given)
+        answer = self._ask_worker(method, path, body, *args, **given)
         for _ in range(len(self._others)):
             if answer.status != NO_ANSWER:
                 break
@@ -53,7 +52,11 @@ class ConnectEndpoint(JsonEndpoint):
             self.base_url = self._others.popleft()
             if answer.timed_out:
                 break
-            answer = super().attempt(method, path, body, *args, **given)
+            answer = self._ask_worker(method, path, body, *args, **given)
+        return answer
+
+    def _ask_worker(self, *args: Any, **given: Any) -> HttpAnswer:
+        answer = super().attempt(*args, **given)
         if answer.status == codes.not_found and not (isinstance(answer.body, dict) and "error_code" in answer.body):
-            return replace(answer, status=codes.unavailable, text=f"the worker starts: {answer.seen}")
+            return HttpAnswer(NO_ANSWER, text=f"the worker starts, or another program answers: {answer.seen}")
         return answer

@@ -17,6 +17,7 @@ from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
 
 from tests.support.drills.scopes import FOREIGN, NAMES, ORDERS, SOURCE, scope, source_config
+from tests.support.json_server import JsonHandler, served
 
 STOPPED = {"name": "x", "connector": {"state": "STOPPED"}, "tasks": []}
 
@@ -147,6 +148,23 @@ def test_a_worker_that_cannot_be_reached_is_passed_over(connect: Any) -> None:
     assert endpoint.attempt("PUT", "/connectors/a/stop", timeout=5).ok
     assert endpoint.attempt("GET", "/connectors", timeout=5).body == ["prod"]
     assert [request.path for request in connect.requests] == ["/connectors/a/stop", "/connectors"]
+
+
+class StartingWorker(JsonHandler):
+    """Answers as a worker of Kafka 4 does until it serves."""
+
+    def do_PUT(self) -> None:  # noqa: N802 (http.server's name)
+        """Answer 404 without Connect's error code."""
+        self.content()
+        self.answer(404, {"message": "Not Found", "url": self.path, "status": "404"})
+
+
+def test_a_worker_that_starts_is_passed_over(connect: Any) -> None:
+    """Its 404 says nothing about the connector."""
+    with served(StartingWorker) as starting:
+        assert ConnectEndpoint(f"{starting},{connect.url}").attempt("PUT", "/connectors/a/stop", timeout=5).ok
+        alone = ConnectEndpoint(starting).attempt("PUT", "/connectors/a/stop", timeout=5)
+    assert alone.may_pass and alone.seen.startswith("the worker starts, or another program answers: HTTP 404")
 
 
 def test_a_worker_that_may_have_got_a_write_is_not_passed_over(connect: Any) -> None:
