@@ -23,7 +23,7 @@ FLOW = [f"primary-to-standby-{kind}" for kind in ("source", "checkpoint", "heart
 
 
 def test_a_starting_worker_hides_no_connector(fresh_lab: Callable[..., Path]) -> None:
-    """Kill -9 and start again; the list is incomplete for a while, and each connector still exists in every answer."""
+    """Kill -9 and start again; each connector is listed, and exists, in every answer."""
     lab = Lab(fresh_lab("identity", airflow=False))
     url = lab.status()["clusters"][ALIAS]["connect_url"]
     worker, marker = MirrorMaker(url, request_seconds=1.0), MarkerConnector(url)
@@ -48,5 +48,6 @@ def test_a_starting_worker_hides_no_connector(fresh_lab: Callable[..., Path]) ->
                     counter["no answer"] += 1
         start.join(SECONDS)
     print(f"listed {dict(listed)}; existing {dict(existing)}; changes {dict(changes)}", flush=True)
+    assert set(listed) <= {str(len(FLOW)), "no answer"}
     assert set(existing) <= {str(len(FLOW)), "no answer"} and existing[str(len(FLOW))] > 0
     assert set(changes) <= {"", "no answer"} and changes[""] > 0

@@ -23,6 +23,7 @@ from kafka_dr.hooks.connect.offset_changes import offset_differences, offsets_bo
 from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
 from kafka_dr.hooks.http_tls import HttpTls, Login
 from kafka_dr.hooks.json_endpoint import HttpAnswer
+from kafka_dr.vocabulary import MARKER_CONNECTOR
 
 _READ_SECONDS = 10.0
 _POLL_SECONDS = 0.2
@@ -66,14 +67,16 @@ class MirrorMaker:
         return ConnectWorker(str(answer.get("version", "")), str(answer.get("kafka_cluster_id", "")))
 
     def connectors(self, timeout: float = 30.0) -> list[str]:
-        """Return the names of all connectors, sorted; while the worker starts, the list is empty or incomplete."""
+        """Return the names of all connectors, sorted; no connector is hidden because the worker still starts."""
+        # While a worker starts, its list is empty or incomplete, but a request for one connector waits.
+        self._exists(MARKER_CONNECTOR, timeout)
         return sorted(self._read("/connectors", timeout, list))
 
     def existing(self, names: Iterable[str], timeout: float = 30.0) -> list[str]:
         """Return those of the named connectors that exist.
 
         Each is asked for by its name, which a worker answers only after it has joined its group and read all
-        configurations. The list that `connectors` returns proves no connector's absence.
+        configurations.
         """
         return [name for name in names if self._exists(name, timeout)]
 

@@ -266,9 +266,10 @@ def test_what_a_starting_worker_does_not_list_may_exist(connect, mirror) -> None
     """The list is empty until the worker has read all configurations; a request for one connector is answered then."""
     connect.listed = []
     connect.faults = {"GET": [connect.reply(404, STARTING), connect.reply(500, {"error_code": 500, "message": "late"})]}
-    assert mirror.connectors(timeout=10) == []
     assert mirror.existing([NAME, "other"], timeout=10) == [NAME]
     connect.faults = {"GET": [connect.reply(404, STARTING)] * 100}
+    with pytest.raises(ConnectUnavailable, match="the worker starts"):
+        mirror.connectors(timeout=0.5)
     with pytest.raises(ConnectUnavailable, match="the worker starts, or another program answers: HTTP 404") as raised:
         mirror.existing(["other"], timeout=0.5)
     assert raised.value.may_pass
@@ -471,8 +472,8 @@ def test_one_read_lasts_as_long_as_the_topology_says(monkeypatch: pytest.MonkeyP
 
     worker = MirrorMaker("http://127.0.0.1:9", request_seconds=3.0)
     monkeypatch.setattr(worker._endpoint, "attempt", attempt)
-    worker.connectors(timeout=30.0)
-    worker.connectors(timeout=1.0)
+    worker.existing(["a"], timeout=30.0)
+    worker.existing(["a"], timeout=1.0)
     assert asked[0] == 3.0 and asked[1] <= 1.0
 
 
