@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from lab.clients.application import Application, ClientPlan, DemoRoute
-from lab.workload.ground_truth import content_digest
+from lab.workload.ground_truth import ONE_IN_FLIGHT, content_digest
 
 COMMIT_SECONDS = 0.5
 FLUSH_SECONDS = 10.0
@@ -49,6 +49,7 @@ class ProducingClient:
                 "acks": "all",
                 "linger.ms": 5,
                 "enable.idempotence": True,
+                **ONE_IN_FLIGHT,
             }
         )
         self._number = 0

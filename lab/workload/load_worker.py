@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from lab.workload.ground_truth import ONE_IN_FLIGHT
+
 TICK = 0.01
 KNOCKS_PER_SECOND = 20
 KEEP_SECONDS = 0.5
@@ -61,9 +63,9 @@ class LoadWorker:
             "enable.idempotence": idempotent,
             # The others send each record once: a retry after a lost answer would write it twice, on the source itself.
             **({} if idempotent else {"message.send.max.retries": 0}),
-            # As an idempotent producer has it: of many small requests at once, all acknowledged by three brokers each,
-            # most time out.
+            # Of more small requests at once, all acknowledged by three brokers each, most time out.
             "max.in.flight.requests.per.connection": 5,
+            **(ONE_IN_FLIGHT if idempotent else {}),
             "linger.ms": 5,
             "batch.num.messages": 2000,
             "log_level": 3,

@@ -9,7 +9,15 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from lab.workload.ground_truth import ABORTED, COMMITTED, TopicTruth, TruthRecord, content_digest, key_digest
+from lab.workload.ground_truth import (
+    ABORTED,
+    COMMITTED,
+    ONE_IN_FLIGHT,
+    TopicTruth,
+    TruthRecord,
+    content_digest,
+    key_digest,
+)
 from lab.workload.topic_shapes import Draft, Shape
 
 DELIVERY_SECONDS = 60.0
@@ -23,7 +31,8 @@ class TopicWriter:
     """Writes records to one topic, and adds each acknowledged record to the topic's ground truth."""
 
     def __init__(self, properties: Mapping[str, Any], truth: TopicTruth) -> None:
-        self._properties = {**properties, "acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 3}
+        self._properties = {**properties, "acks": "all", "linger.ms": 5, "log_level": 3}
+        self._properties |= {"enable.idempotence": True, **ONE_IN_FLIGHT}
         self._truth = truth
         self._sent = 0
         self._acknowledged = 0
