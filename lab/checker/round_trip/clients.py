@@ -40,13 +40,14 @@ class ClientChecks(TripChecks):
     def _check_consumption(self) -> None:
         before, after = (self.ledger.periods[self.trip.number + step].clients for step in (0, 1))
         reached = self.target.positions(sorted(before.groups()))
+        left = self.source.positions(sorted(before.groups())) if self.trip.interrupted else {}
         for group, started in before.started_on(self.trip.source).items():
             if group not in after.started_on(self.trip.target):
                 self.verdict.add([Finding("group missing", "the consumer never started on the target", group)])
                 continue
             read = [place for place in started if (self.trip.source, place) in self.seen.logs]
             for place in read:
-                self._check_delivery(group, place, started[place], reached[group])
+                self._check_delivery(group, place, started[place], reached[group], left.get(group, {}))
             # Under default naming clients do not write to the mirrored topics.
             for at in {
                 self._mirrored_place(place) if self.names.policy == "identity" else self._local_place(place)
@@ -54,7 +55,9 @@ class ClientChecks(TripChecks):
             }:
                 self._check_new_records(group, at, reached[group].get(at, 0))
 
-    def _check_delivery(self, group: str, place: Place, start: int, reached: Mapping[Place, int]) -> None:
+    def _check_delivery(
+        self, group: str, place: Place, start: int, reached: Mapping[Place, int], left: Mapping[Place, int]
+    ) -> None:
         log = (self.trip.source, place)
         at = self.names.counterpart(log)
         if at not in self.seen.logs or self.seen.ambiguous(log):
@@ -63,7 +66,9 @@ class ClientChecks(TripChecks):
         consumed_here = before.consumed.get((self.trip.source, group), {}).get(place, [])
         consumed_there = after.consumed.get((self.trip.target, group), {}).get(at[1], [])
         if self.trip.interrupted:
-            consumed_here, consumed_there = sorted(set(consumed_here)), sorted(set(consumed_there))
+            # Without a commit a record counts as unread, wherever the consumer goes on.
+            committed = (offset for offset in set(consumed_here) if offset < left.get(place, 0))
+            consumed_here, consumed_there = sorted(committed), sorted(set(consumed_there))
         consumption = Consumption(group, *place, start, consumed_here, consumed_there, reached.get(at[1], 0))
         live = offset_contents(self.seen.here(log))
         bound = sys.maxsize if self.trip.lost else ((self.trip.evidence.get("rereads") or {}).get("bound") or 0)

@@ -48,8 +48,8 @@ class Trip:
             the lost source was written; else empty.
         died_at: time by which the source had stopped, in milliseconds since 1970; None if the source was not lost.
         crashed: MirrorMaker 2 was killed after the previous client move, so that the logs may have repeats.
-        interrupted: brokers failed while clients worked: a consumer whose commit failed consumes records again on the
-            same cluster, which is no re-read of the client move.
+        interrupted: brokers failed while clients worked: a consumer whose commit failed consumes records again, on the
+            same cluster or on the other, which is no re-read of the client move.
         flows_on: after the client move a flow from target to source mirrors the records that clients write on the
             target.
         mode: of a failback, `append` or `recreate`.

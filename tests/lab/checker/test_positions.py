@@ -203,6 +203,22 @@ def test_what_a_broker_made_a_consumer_read_twice_on_one_cluster_is_no_re_read(
     assert story.checks() & {"read again", "never delivered"} == found
 
 
+@pytest.mark.parametrize(
+    ("interrupted", "given_there", "found"),
+    [(False, range(7, 9), {"read again"}), (True, range(7, 9), set()), (True, range(8, 9), {"never delivered"})],
+)
+def test_what_a_consumer_could_not_commit_is_no_re_read(
+    make: Make, tmp_path: Path, interrupted: bool, given_there: range, found: set[str]
+) -> None:
+    """Record 7 was consumed and not committed: the other cluster must deliver the record."""
+    story = moved(make)
+    story.place("readers", 7)
+    story.fail_back()
+    story.trip.interrupted = interrupted
+    reading(story, tmp_path / "clients", range(5, 8), given_there)
+    assert story.checks() & {"read again", "never delivered"} == found
+
+
 def test_a_consumer_that_never_started_is_named(make: Make, tmp_path: Path) -> None:
     """Its group was at work before."""
     story = moved(make)
