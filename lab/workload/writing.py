@@ -36,6 +36,7 @@ class TopicWriter:
         self._truth = truth
         self._sent = 0
         self._acknowledged = 0
+        self._error: KafkaError | None = None
 
     def write(self, portions: Iterable[list[Draft]], pause: float = 0.0) -> None:
         """Write the portions in order, with `pause` seconds between two; wait until each portion is acknowledged.
@@ -89,6 +90,7 @@ class TopicWriter:
     def _delivery_callback(self, draft: Draft, state: str) -> Callable[[KafkaError | None, Message], None]:
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is not None:
+                self._error = error
                 return
             self._acknowledged += 1
             digest = content_digest(draft.key, draft.value, draft.headers)
@@ -106,7 +108,7 @@ class TopicWriter:
         if self._acknowledged != self._sent:
             raise NotDelivered(
                 f"topic {self._truth.name}: {self._sent - self._acknowledged} of {self._sent} records were not"
-                f" acknowledged within {DELIVERY_SECONDS:.0f} s; read the broker's log"
+                f" acknowledged within {DELIVERY_SECONDS:.0f} s; the last error: {self._error}; read the broker's log"
             )
 
 

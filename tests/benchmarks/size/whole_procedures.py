@@ -45,7 +45,7 @@ def run(figures: Figures, scale: float, passes: int) -> None:
     """Fill a lab, move the clients of a checked workload to the target, and back."""
     with clusters() as site:
         fill(site, "filler", PARTITIONS * scale, GROUPS * scale)
-        trips = SteppedTrips(site.lab.root, site.scratch / "trips", SEED, scale=0.05, groups=6)
+        trips = SteppedTrips(site.lab.root, site.scratch / "trips", SEED, rate=200, scale=0.05, groups=6)
         set_deadlines(site.lab)
         trips.seconds = LONGEST
         try:
