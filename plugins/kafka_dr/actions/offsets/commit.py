@@ -162,11 +162,11 @@ def excluded_positions(procedure: Run) -> dict[tuple[str, str, TopicPartition], 
 
 
 def held_positions(procedure: Run, groups: list[str]) -> pd.DataFrame:
-    """Return the positions that these groups have on the target now; no rows for groups that the target lacks."""
-    existing = procedure.systems.target.groups()
-    return positions_of(
-        procedure.systems.target, [group for group in groups if group in existing], require_stable=False
-    )
+    """Return the positions that these groups have on the target now; no rows for groups that the target lacks.
+
+    Each group is asked for by name, because a list of all groups can lack some while brokers restart.
+    """
+    return positions_of(procedure.systems.target, groups, require_stable=False)
 
 
 def changed_positions(wanted: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
