@@ -26,6 +26,7 @@ from kafka_dr.hooks.brokers.group_requests import (
     failed_future,
     send_pipelined,
 )
+from kafka_dr.vocabulary import COMMITS_TOPIC
 
 _UNKNOWN = "unknown"
 _STATES = {
@@ -188,14 +189,27 @@ class ClusterGroups(ClusterConnection):
 
     def _listing(self, timeout: float, **filters: Any) -> list[Any]:
         def listed(left: float) -> list[Any]:
+            coordinators = self._coordinating_brokers(left)
             listing = self._admin.list_consumer_groups(request_timeout=left, **filters).result(left + 5)
             if listing.errors:
                 # Some brokers did not answer: a partial list would silently lack their groups.
                 raise KafkaException(listing.errors[0])
+            if self._coordinating_brokers(left) != coordinators:
+                raise KafkaException(KafkaError(KafkaError.NOT_COORDINATOR, "coordinators moved during the listing"))
             groups: list[Any] = listing.valid
             return groups
 
         return self._repeated("listing groups", listed, timeout)
+
+    def _coordinating_brokers(self, timeout: float) -> dict[int, int]:
+        """Return the leader of each partition of the topic of groups, and let the client learn of all brokers.
+
+        The client asks the brokers that it knows for their groups. It forgets a broker that restarts, learns of the
+        broker again only with the next metadata, up to five minutes later, and until then returns a list without that
+        broker's groups, and without an error.
+        """
+        topic = self._admin.list_topics(COMMITS_TOPIC, timeout=timeout).topics.get(COMMITS_TOPIC)
+        return {} if topic is None else {p.id: p.leader for p in topic.partitions.values()}
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
         def send(pending: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:

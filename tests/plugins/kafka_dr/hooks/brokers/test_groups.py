@@ -32,6 +32,14 @@ class Listing:
         self.asked: list[Any] = []
         self.described: list[str] = []
         self.errors: list[KafkaError] = []
+        #: Leaders of the topic of groups, one after the other; the last one stays.
+        self.leaders = [1]
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        assert topic == "__consumer_offsets"
+        leader = self.leaders.pop(0) if len(self.leaders) > 1 else self.leaders[0]
+        partition = SimpleNamespace(id=0, leader=leader)
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions={0: partition})})
 
     def list_consumer_groups(self, request_timeout: float, types: set[Any] | None = None) -> Future[Any]:
         self.asked.append(types)
@@ -97,6 +105,14 @@ def test_an_idle_group_of_an_old_broker_is_classic(monkeypatch: pytest.MonkeyPat
     }
     assert (found["idle"].protocol_type, found["by-admin"].protocol_type) == ("consumer", "")
     assert listing.described == ["busy"]
+
+
+def test_groups_are_listed_again_if_a_coordinator_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the former nor the new coordinator may have listed its groups."""
+    listing = Listing(typed={"old": CLASSIC})
+    listing.leaders = [1, 2]
+    assert set(groups_of(listing, monkeypatch)) == {"old"}
+    assert listing.asked == [None, None]
 
 
 def test_a_broker_that_states_types_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
