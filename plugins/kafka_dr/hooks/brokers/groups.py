@@ -29,6 +29,8 @@ from kafka_dr.hooks.brokers.group_requests import (
 from kafka_dr.vocabulary import COMMITS_TOPIC
 
 _UNKNOWN = "unknown"
+#: Seconds between two lists of groups, and how often groups are listed at most for one answer.
+_BETWEEN_LOOKS, _MOST_LOOKS = 1.0, 4
 _STATES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
     "COMPLETING_REBALANCING": "CompletingRebalance",
@@ -41,13 +43,16 @@ _STATES = {
 class ClusterGroups(ClusterConnection):
     """Reads groups and positions of one cluster, commits positions, deletes groups."""
 
+    _several_brokers = False
+    _listed_before: set[str] | None = None
+
     def groups(self, timeout: float = 60.0) -> dict[str, GroupInfo]:
         """Return all consumer groups by name, including groups whose positions only an admin client committed.
 
         Members are read only of groups that are not empty. Groups of another protocol (share groups, streams groups,
         Connect workers) are left out: the client lists groups of the protocol `consumer` and of none.
         """
-        listed = {group.group_id: _listed(group) for group in self._listing(timeout)}
+        listed = self._complete_listing(timeout)
         untyped = [name for name, group in listed.items() if group.type == _UNKNOWN]
         if untyped:
             # Brokers before 3.8 state no type and ignore this filter; all of their groups are classic. Of a newer
@@ -187,6 +192,26 @@ class ClusterGroups(ClusterConnection):
             )
             return {group: deletion_word(outcome_of(future, timeout + 5)) for group, future in futures}
 
+    def _complete_listing(self, timeout: float) -> dict[str, GroupInfo]:
+        """Return all groups; list again while one of several brokers may have left some out.
+
+        A broker that gives up the coordinators of groups, and the broker that takes these over, both leave the groups
+        out for a moment, without an error, and before the brokers' metadata show that the coordinators have moved. A
+        list counts as complete if it names all groups of this client's last answer; a first list, if the next list
+        names no further group.
+        """
+        listed = {group.group_id: _listed(group) for group in self._listing(timeout)}
+        complete = self._listed_before is not None and self._listed_before <= listed.keys()
+        for _ in range(_MOST_LOOKS - 1):
+            if complete or not self._several_brokers:
+                break
+            time.sleep(_BETWEEN_LOOKS)
+            more = {group.group_id: _listed(group) for group in self._listing(timeout)}
+            complete = more.keys() <= listed.keys() and (self._listed_before or set()) <= listed.keys()
+            listed |= more
+        self._listed_before = set(listed)
+        return listed
+
     def _listing(self, timeout: float, **filters: Any) -> list[Any]:
         def listed(left: float) -> list[Any]:
             coordinators = self._coordinating_brokers(left)
@@ -208,8 +233,11 @@ class ClusterGroups(ClusterConnection):
         broker again only with the next metadata, up to five minutes later, and until then returns a list without that
         broker's groups, and without an error.
         """
-        topic = self._admin.list_topics(COMMITS_TOPIC, timeout=timeout).topics.get(COMMITS_TOPIC)
-        return {} if topic is None else {p.id: p.leader for p in topic.partitions.values()}
+        metadata = self._admin.list_topics(COMMITS_TOPIC, timeout=timeout)
+        partitions = metadata.topics[COMMITS_TOPIC].partitions if COMMITS_TOPIC in metadata.topics else {}
+        brokers = {broker for p in partitions.values() for broker in p.replicas} or set(metadata.brokers)
+        self._several_brokers = len(brokers) > 1
+        return {p.id: p.leader for p in partitions.values()}
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
         def send(pending: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:

@@ -34,15 +34,21 @@ class Listing:
         self.errors: list[KafkaError] = []
         #: Leaders of the topic of groups, one after the other; the last one stays.
         self.leaders = [1]
+        self.replicas = [1]
+        #: How many listings leave all groups out before one names the groups.
+        self.silent = 0
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         assert topic == "__consumer_offsets"
         leader = self.leaders.pop(0) if len(self.leaders) > 1 else self.leaders[0]
-        partition = SimpleNamespace(id=0, leader=leader)
+        partition = SimpleNamespace(id=0, leader=leader, replicas=self.replicas)
         return SimpleNamespace(topics={topic: SimpleNamespace(partitions={0: partition})})
 
     def list_consumer_groups(self, request_timeout: float, types: set[Any] | None = None) -> Future[Any]:
         self.asked.append(types)
+        if self.silent:
+            self.silent -= 1
+            return done(SimpleNamespace(valid=[], errors=[]))
         listed = {name: kind for name, kind in self.typed.items() if types is None or kind in types}
         return done(
             SimpleNamespace(
@@ -113,6 +119,30 @@ def test_groups_are_listed_again_if_a_coordinator_moved(monkeypatch: pytest.Monk
     listing.leaders = [1, 2]
     assert set(groups_of(listing, monkeypatch)) == {"old"}
     assert listing.asked == [None, None]
+
+
+def test_one_of_several_brokers_may_leave_groups_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are listed again, until a list names no group that the one before lacks."""
+    monkeypatch.setattr("kafka_dr.hooks.brokers.groups._BETWEEN_LOOKS", 0.0)
+    listing = Listing(typed={"old": CLASSIC})
+    listing.replicas, listing.silent = [1, 2, 3], 1
+    assert set(groups_of(listing, monkeypatch)) == {"old"}
+
+
+def test_a_list_that_names_all_groups_of_the_list_before_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that has listed before lists once; it lists again if a group is missing."""
+    monkeypatch.setattr("kafka_dr.hooks.brokers.groups._BETWEEN_LOOKS", 0.0)
+    listing = Listing(typed={"old": CLASSIC})
+    listing.replicas = [1, 2, 3]
+    cluster = KafkaCluster("east", {"bootstrap.servers": "127.0.0.1:9"})
+    monkeypatch.setattr(cluster, "_admin", listing)
+    monkeypatch.setattr(cluster, "_coordinators", lambda: listing)
+    counts = []
+    for silent in (0, 0, 1):
+        listing.silent, listing.asked = silent, []
+        assert set(cluster.groups(timeout=1)) == {"old"}
+        counts.append(len(listing.asked))
+    assert counts == [2, 1, 3]
 
 
 def test_a_broker_that_states_types_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
