@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from lab.clients.application import Application, ClientPlan, DemoRoute
-from lab.workload.ground_truth import ONE_IN_FLIGHT, content_digest
+from lab.workload.ground_truth import IDEMPOTENT, content_digest
 
 COMMIT_SECONDS = 0.5
 FLUSH_SECONDS = 10.0
@@ -48,8 +48,7 @@ class ProducingClient:
                 "bootstrap.servers": route.bootstrap_servers,
                 "acks": "all",
                 "linger.ms": 5,
-                "enable.idempotence": True,
-                **ONE_IN_FLIGHT,
+                **IDEMPOTENT,
             }
         )
         self._number = 0

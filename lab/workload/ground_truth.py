@@ -19,9 +19,9 @@ Headers = Sequence[tuple[str, bytes | None]] | None
 COMMITTED = "committed"
 ABORTED = "aborted"
 REMOVED = "removed"
-#: For idempotent producers. A restarted broker remembers the last batch of each producer alone: an older batch that is
-#: sent again is acknowledged without an offset, and the ground truth needs the offset.
-ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
+#: Settings of idempotent producers. A restarted broker remembers the last batch of each producer alone: an older batch
+#: that is sent again is acknowledged without an offset, and the ground truth needs the offset. So one batch at a time.
+IDEMPOTENT = {"enable.idempotence": True, "max.in.flight.requests.per.connection": 1}
 
 _LENGTHS = struct.Struct(">qq")
 _LENGTH = struct.Struct(">q")

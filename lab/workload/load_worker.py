@@ -14,13 +14,20 @@ from typing import Any, BinaryIO
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from lab.workload.ground_truth import ONE_IN_FLIGHT
+from lab.workload.ground_truth import IDEMPOTENT
 
 TICK = 0.01
 KNOCKS_PER_SECOND = 20
 KEEP_SECONDS = 0.5
 REFUSALS = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 PADDING = b" " + b"load" * 16
+#: Settings of the other producers. A retry after a lost answer would write a record twice, on the source itself.
+#: Of more small requests at once, all acknowledged by three brokers each, most time out.
+SENT_ONCE = {
+    "enable.idempotence": False,
+    "message.send.max.retries": 0,
+    "max.in.flight.requests.per.connection": 5,
+}
 
 
 def load_value(worker: int, number: int) -> bytes:
@@ -60,12 +67,7 @@ class LoadWorker:
         self._config = {
             **task["properties"],
             "acks": "all",
-            "enable.idempotence": idempotent,
-            # The others send each record once: a retry after a lost answer would write it twice, on the source itself.
-            **({} if idempotent else {"message.send.max.retries": 0}),
-            # Of more small requests at once, all acknowledged by three brokers each, most time out.
-            "max.in.flight.requests.per.connection": 5,
-            **(ONE_IN_FLIGHT if idempotent else {}),
+            **(IDEMPOTENT if idempotent else SENT_ONCE),
             "linger.ms": 5,
             "batch.num.messages": 2000,
             "log_level": 3,

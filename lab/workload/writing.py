@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from lab.workload.ground_truth import (
     ABORTED,
     COMMITTED,
-    ONE_IN_FLIGHT,
+    IDEMPOTENT,
     TopicTruth,
     TruthRecord,
     content_digest,
@@ -31,8 +31,7 @@ class TopicWriter:
     """Writes records to one topic, and adds each acknowledged record to the topic's ground truth."""
 
     def __init__(self, properties: Mapping[str, Any], truth: TopicTruth) -> None:
-        self._properties = {**properties, "acks": "all", "linger.ms": 5, "log_level": 3}
-        self._properties |= {"enable.idempotence": True, **ONE_IN_FLIGHT}
+        self._properties = {**properties, **IDEMPOTENT, "acks": "all", "linger.ms": 5, "log_level": 3}
         self._truth = truth
         self._sent = 0
         self._acknowledged = 0

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.group_requests import OK
 
 from lab.environment.production.profile import BROKERS
 from lab.environment.state import Lab
-from tests.faults.deployment.outages import restart_brokers
+from tests.faults.processes.looking import Looking, look_while_brokers_restart
 
 ALIAS, TOPIC, POSITION = "standby", "groups-listed", 7
 GROUPS = frozenset(f"listed-{n:03d}" for n in range(200))
@@ -23,25 +20,19 @@ GROUPS = frozenset(f"listed-{n:03d}" for n in range(200))
 ROUNDS = 3
 
 
-class ListingGroups(threading.Thread):
+class ListingGroups(Looking):
     """Lists groups again and again, and reads their positions; counts what is missing."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         super().__init__()
         self._cluster = cluster
-        self.missing, self.unplaced, self.errors = Counter[int](), Counter[int](), Counter[str]()
-        self.over = threading.Event()
+        self.missing, self.unplaced = Counter[int](), Counter[int]()
 
-    def run(self) -> None:
-        """List and read until `over` is set."""
-        place = TopicPartition(TOPIC, 0)
-        while not self.over.is_set():
-            try:
-                self.missing[len(GROUPS - set(self._cluster.groups()))] += 1
-                positions = self._cluster.positions(GROUPS)
-                self.unplaced[sum(place not in positions.get(group, {}) for group in GROUPS)] += 1
-            except KafkaUnavailable as error:
-                self.errors[str(error)] += 1
+    def look(self) -> None:
+        """List the groups, and read their positions."""
+        self.missing[len(GROUPS - set(self._cluster.groups()))] += 1
+        positions, place = self._cluster.positions(GROUPS), TopicPartition(TOPIC, 0)
+        self.unplaced[sum(place not in positions.get(group, {}) for group in GROUPS)] += 1
 
 
 def test_no_group_is_missing_while_brokers_restart(fresh_lab: Callable[..., Path]) -> None:
@@ -52,17 +43,7 @@ def test_no_group_is_missing_while_brokers_restart(fresh_lab: Callable[..., Path
     committed = cluster.commit_many((group, {TopicPartition(TOPIC, 0): POSITION}) for group in GROUPS)
     assert {error for outcomes in committed.values() for error in outcomes.values()} == {OK}
     listing = [ListingGroups(KafkaCluster(ALIAS, lab.client_properties(ALIAS, "admin"))) for _ in range(2)]
-    for one in listing:
-        one.start()
-    try:
-        for _ in range(ROUNDS):
-            restart_brokers(lab, ALIAS, lambda: None)
-            time.sleep(5.0)
-    finally:
-        for one in listing:
-            one.over.set()
-        for one in listing:
-            one.join()
+    look_while_brokers_restart(lab, ALIAS, listing, ROUNDS)
     seen = [(dict(one.missing), dict(one.unplaced), dict(one.errors)) for one in listing]
     print(f"groups missing, groups without position, errors: {seen}", flush=True)
     for one in listing:

@@ -43,7 +43,6 @@ _STATES = {
 class ClusterGroups(ClusterConnection):
     """Reads groups and positions of one cluster, commits positions, deletes groups."""
 
-    _several_brokers = False
     _listed_before: set[str] | None = None
 
     def groups(self, timeout: float = 60.0) -> dict[str, GroupInfo]:
@@ -57,7 +56,7 @@ class ClusterGroups(ClusterConnection):
         if untyped:
             # Brokers before 3.8 state no type and ignore this filter; all of their groups are classic. Of a newer
             # broker the filter returns no group whose type is unknown to the client: these groups stay `unknown`.
-            classic = {group.group_id for group in self._listing(timeout, types={ConsumerGroupType.CLASSIC})}
+            classic = {group.group_id for group in self._listing(timeout, types={ConsumerGroupType.CLASSIC})[0]}
             listed |= {name: replace(listed[name], type="classic") for name in untyped if name in classic}
         busy = [n for n, group in listed.items() if group.state not in ("Empty", "Dead") and group.type != _UNKNOWN]
         return listed | self._described_groups(busy, timeout)
@@ -200,44 +199,44 @@ class ClusterGroups(ClusterConnection):
         list counts as complete if it names all groups of this client's last answer; a first list, if the next list
         names no further group.
         """
-        listed = {group.group_id: _listed(group) for group in self._listing(timeout)}
+        groups, replicated = self._listing(timeout)
+        listed = {group.group_id: _listed(group) for group in groups}
         complete = self._listed_before is not None and self._listed_before <= listed.keys()
         for _ in range(_MOST_LOOKS - 1):
-            if complete or not self._several_brokers:
+            if complete or not replicated:
                 break
             time.sleep(_BETWEEN_LOOKS)
-            more = {group.group_id: _listed(group) for group in self._listing(timeout)}
+            more = {group.group_id: _listed(group) for group in self._listing(timeout)[0]}
             complete = more.keys() <= listed.keys() and (self._listed_before or set()) <= listed.keys()
             listed |= more
         self._listed_before = set(listed)
         return listed
 
-    def _listing(self, timeout: float, **filters: Any) -> list[Any]:
-        def listed(left: float) -> list[Any]:
-            coordinators = self._coordinating_brokers(left)
+    def _listing(self, timeout: float, **filters: Any) -> tuple[list[Any], bool]:
+        """Return the groups that the brokers list, and whether coordinators can move to other brokers."""
+
+        def listed(left: float) -> tuple[list[Any], bool]:
+            coordinators = self._coordinators_of_groups(left)
             listing = self._admin.list_consumer_groups(request_timeout=left, **filters).result(left + 5)
             if listing.errors:
                 # Some brokers did not answer: a partial list would silently lack their groups.
                 raise KafkaException(listing.errors[0])
-            if self._coordinating_brokers(left) != coordinators:
+            if self._coordinators_of_groups(left) != coordinators:
                 raise KafkaException(KafkaError(KafkaError.NOT_COORDINATOR, "coordinators moved during the listing"))
-            groups: list[Any] = listing.valid
-            return groups
+            # Coordinators that cannot be seen, for lack of rights, may move.
+            return listing.valid, any(len(brokers) > 1 for _, brokers in coordinators.values()) or not coordinators
 
         return self._repeated("listing groups", listed, timeout)
 
-    def _coordinating_brokers(self, timeout: float) -> dict[int, int]:
-        """Return the leader of each partition of the topic of groups, and let the client learn of all brokers.
+    def _coordinators_of_groups(self, timeout: float) -> dict[int, tuple[int, tuple[int, ...]]]:
+        """Return leader and replicas of each partition of the topic of groups; let the client learn of all brokers.
 
         The client asks the brokers that it knows for their groups. It forgets a broker that restarts, learns of the
         broker again only with the next metadata, up to five minutes later, and until then returns a list without that
         broker's groups, and without an error.
         """
-        metadata = self._admin.list_topics(COMMITS_TOPIC, timeout=timeout)
-        partitions = metadata.topics[COMMITS_TOPIC].partitions if COMMITS_TOPIC in metadata.topics else {}
-        brokers = {broker for p in partitions.values() for broker in p.replicas} or set(metadata.brokers)
-        self._several_brokers = len(brokers) > 1
-        return {p.id: p.leader for p in partitions.values()}
+        topic = self._admin.list_topics(COMMITS_TOPIC, timeout=timeout).topics.get(COMMITS_TOPIC)
+        return {} if topic is None else {p.id: (p.leader, tuple(p.replicas)) for p in topic.partitions.values()}
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
         def send(pending: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
