@@ -14,6 +14,9 @@ from tests.faults.readiness.one_check import check
 
 PARTITIONS, PER_TOPIC, GROUPS = 7_000, 100, 10_000
 BOUND = Bound(30)
+#: Topics that are created and copied at once. MirrorMaker 2 requests all new topics at once, and a KRaft controller
+#: refuses a request for more than 10,000 partitions.
+AT_ONCE = 50
 #: What the checked flow is like: without lag, or each partition with a record that has no copy.
 COPIED, LAGGING = "no lag", "lag on each partition"
 
@@ -49,9 +52,12 @@ def fill(site: Clusters, name: str, partitions: float, groups: float) -> dict[st
         Topic -> number of partitions.
     """
     topics = {f"{name}-{n}": PER_TOPIC for n in range(max(1, int(partitions) // PER_TOPIC))}
-    site.create_topics(SOURCE, topics)
-    site.write(SOURCE, records(topics))
-    say(f"  {sum(topics.values()):,} partitions mirrored after {site.await_mirrored(topics, 1_200):.0f} s")
+    names = list(topics)
+    for first in range(0, len(names), AT_ONCE):
+        portion = {name: topics[name] for name in names[first : first + AT_ONCE]}
+        site.create_topics(SOURCE, portion)
+        site.write(SOURCE, records(portion))
+        say(f"  {sum(portion.values()):,} partitions mirrored after {site.await_mirrored(portion, 1_200):.0f} s")
     commit_groups(site, topics, max(10, int(groups)))
     return topics
 
