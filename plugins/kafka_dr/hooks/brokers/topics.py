@@ -305,11 +305,18 @@ class ClusterTopics(ClusterConnection):
         def send(pending: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future[Any]]]:
             if next(attempts):
                 self._look_up_leaders()
-            specs = {WirePartition(*partition): wanted[partition] for partition in pending}
-            if specs:
-                seconds = min(timeout, _OFFSETS_SECONDS)
-                futures = self._admin.list_offsets(specs, isolation_level=level, request_timeout=seconds)
-                yield from ((TopicPartition(wire.topic, wire.partition), future) for wire, future in futures.items())
+            seconds = min(timeout, _OFFSETS_SECONDS)
+            # The client's time for a request grows with the square of its partitions.
+            requests = [
+                self._admin.list_offsets(
+                    {WirePartition(*partition): wanted[partition] for partition in batch},
+                    isolation_level=level,
+                    request_timeout=seconds,
+                )
+                for batch in in_batches(list(pending), MOST_AT_ONCE)
+            ]
+            for wire, future in (answer for request in requests for answer in request.items()):
+                yield TopicPartition(wire.topic, wire.partition), future
 
         answers = self._settled("listing offsets", dict.fromkeys(wanted), send, timeout, of_groups=False)
         return {partition: info.offset for partition, info in answers}
