@@ -135,12 +135,12 @@ class Clusters:
 
 @contextmanager
 def clusters(airflow: bool = False, policy: str = "identity") -> Iterator[Clusters]:
-    """Bring a lab up with brokers of 3 GB and the naming of a policy, and take it down again."""
-    os.environ["SWITCHBACK_BROKER_HEAP"] = HEAP
+    """Bring a lab up with brokers and Connect workers of 3 GB and the naming of a policy, and take it down again."""
+    os.environ |= dict.fromkeys(("SWITCHBACK_BROKER_HEAP", "SWITCHBACK_CONNECT_HEAP"), HEAP)
     state = Path(tempfile.mkdtemp(prefix="switchback-bench-"))
     try:
         up(state, airflow=airflow, policy=policy, progress=ProgressLines(quiet=True))
-        say(f"  lab is up, brokers with {HEAP} of heap")
+        say(f"  lab is up, brokers and Connect workers with {HEAP} of heap")
         yield Clusters(state)
     finally:
         down(state, ProgressLines(quiet=True))
