@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -17,6 +18,8 @@ from kafka_dr.domain.recorder_rows import Kind, PartitionSeen, RecorderRows
 from kafka_dr.hooks.brokers.record import Consumed, OffsetSpan, record_of
 from kafka_dr.recorder.clients import Access, ask_seconds
 
+#: Limit of partitions searched in one sample: the client's time to assign and release them grows with their square.
+_MOST_PARTITIONS = 5_000
 #: Limit of source offsets read in one turn, over all partitions. Turn n of a sample reads from `starts[n]` on.
 _MOST_RECORDS = 200_000
 #: Least number of source offsets searched per partition: fewer would miss a record that was mirrored a moment ago.
@@ -66,13 +69,13 @@ class Pairing:
         """
         self._access, self._seconds = access, seconds
         self._newest_pairs: dict[tuple[TopicPartition, str | None, str | None], OwnPair] = {}
-        self._last_read_at: dict[TopicPartition, float] = {}
-        self._queued: set[TopicPartition] = set()
+        #: An ordered set: the next search begins with its first partitions.
+        self._queued: dict[TopicPartition, None] = {}
         self._waiting_since: dict[TopicPartition, float] = {}
 
     def owe(self, changed: Iterable[TopicPartition]) -> None:
         """Queue changed source partitions for a search; a partition stays queued until a search has read its end."""
-        self._queued.update(changed)
+        self._queued |= dict.fromkeys(changed)
 
     @property
     def waiting(self) -> tuple[int, float]:
@@ -90,12 +93,13 @@ class Pairing:
         started = time.monotonic()
         queued = {
             tp: now[tp]
-            for tp in sorted(self._queued & now.keys())
-            if now[tp].source_end is not None and self._has_new_records(now[tp])
+            for tp in self._queued
+            if tp in now and now[tp].source_end is not None and self._has_new_records(now[tp])
         }
-        self._queued = set(queued)
-        newest = self._read_newest(queued, started + self._seconds / 3)
-        pairs = self._find_pairs(queued, newest, started + self._seconds) if newest else {}
+        self._queued = dict.fromkeys(queued)
+        first = dict(islice(queued.items(), _MOST_PARTITIONS))
+        newest = self._read_newest(first, started + self._seconds / 3)
+        pairs = self._find_pairs(first, newest, started + self._seconds) if newest else {}
         for tp, pair in pairs.items():
             self._newest_pairs[_log_identity(queued[tp])] = pair
             rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, **pair._asdict())
@@ -115,7 +119,8 @@ class Pairing:
     def _read_newest(
         self, states: Mapping[TopicPartition, PartitionSeen], ends_at: float
     ) -> dict[TopicPartition, NewestRecords]:
-        unread = {TopicPartition(state.target_topic, state.partition): tp for tp, state in states.items()}
+        tps = {TopicPartition(state.target_topic, state.partition): tp for tp, state in states.items()}
+        unread = dict(tps)
         ends = {tp: state.target_end for tp, state in states.items() if state.target_end is not None}
         records: dict[TopicPartition, NewestRecords] = {}
         for back in _LOOK_BACKS:
@@ -127,11 +132,13 @@ class Pairing:
             for target_tp, newest in self._access.target_records.scan(
                 spans, ends_at - time.monotonic(), take=_as_newest, given_up=timed_out
             ):
-                records[unread[target_tp]] = newest
+                records[tps[target_tp]] = newest
             unread = {
                 target_tp: tp for target_tp, tp in unread.items() if tp not in records and target_tp not in timed_out
             }
-        self._queued.difference_update(unread.values())
+            for target_tp in timed_out:
+                self._queue_last(tps[target_tp])
+        self._unqueue(unread.values())
         return records
 
     def _find_pairs(
@@ -176,26 +183,33 @@ class Pairing:
                 for tp, search in searches.items()
                 if tp not in pairs and turn < len(search.starts)
             }
-            answers = self._search(self._select_longest_waiting(spans), searches, seconds)
+            answers = self._search(self._select_first(spans), searches, seconds)
             pairs |= {tp: pair for tp, pair in answers.items() if pair}
-            self._queued.difference_update(
-                tp for tp, pair in answers.items() if pair or turn == len(searches[tp].starts) - 1
-            )
+            self._unqueue(tp for tp, pair in answers.items() if pair or turn == len(searches[tp].starts) - 1)
         return pairs
 
-    def _select_longest_waiting(self, spans: Mapping[TopicPartition, OffsetSpan]) -> dict[TopicPartition, OffsetSpan]:
-        """Choose the spans to read next: partitions that were not read for the longest time come first.
+    def _select_first(self, spans: Mapping[TopicPartition, OffsetSpan]) -> dict[TopicPartition, OffsetSpan]:
+        """Choose the spans to read next, in the queue's order; their partitions become the queue's last ones.
 
         All chosen spans together have at most `_MOST_RECORDS` offsets. The first span is chosen whatever its length.
         """
         chosen: dict[TopicPartition, OffsetSpan] = {}
         records = 0
-        for tp in sorted(spans, key=lambda tp: self._last_read_at.get(tp, 0.0)):
+        for tp in [tp for tp in self._queued if tp in spans]:
             records += spans[tp].end - spans[tp].start
             if records > _MOST_RECORDS and chosen:
                 break
-            chosen[tp], self._last_read_at[tp] = spans[tp], time.monotonic()
+            chosen[tp] = spans[tp]
+            self._queue_last(tp)
         return chosen
+
+    def _queue_last(self, tp: TopicPartition) -> None:
+        del self._queued[tp]
+        self._queued[tp] = None
+
+    def _unqueue(self, searched: Iterable[TopicPartition]) -> None:
+        for tp in searched:
+            del self._queued[tp]
 
     def _search(
         self,

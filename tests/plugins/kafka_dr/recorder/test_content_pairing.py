@@ -129,6 +129,20 @@ def test_of_more_than_may_be_read_those_that_waited_longest_come_first(
     assert pairs(site.looker.look(False)) == [(1, 26, 25)]
 
 
+def test_of_more_partitions_than_are_searched_in_one_sample_each_has_its_turn(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition that cannot be read on the target holds up no other."""
+    monkeypatch.setattr("kafka_dr.recorder.content_pairing._MOST_PARTITIONS", 1)
+    partitions = three_partitions(site)
+    site.looker.access.target_records.late = {partitions[0]}
+    samples = [site.looker.look(False) for _ in range(4)]
+    assert [pairs(sample) for sample in samples] == [[], [(1, 8, 8)], [(2, 8, 8)], []]
+    assert [told(sample)["pairs_waiting"] for sample in samples] == [3, 2, 1, 1]
+    site.looker.access.target_records.late = set()
+    assert pairs(site.looker.look(False)) == [(0, 8, 8)]
+
+
 def test_a_topic_made_anew_has_pairs_from_its_beginning(site: Any) -> None:
     """The last pair spoke of another log."""
     three_partitions(site)
