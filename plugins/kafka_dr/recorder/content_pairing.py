@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
 from typing import NamedTuple
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.offsets.content_pairs import OwnPair, PairSearch, suffix_starts
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.recorder_rows import Kind, PartitionSeen, RecorderRows
+from kafka_dr.hooks.brokers.client import in_batches
 from kafka_dr.hooks.brokers.record import Consumed, OffsetSpan, record_of
 from kafka_dr.recorder.clients import Access, ask_seconds
 
-#: Limit of partitions searched in one sample: the client's time to assign and release them grows with their square.
-_MOST_PARTITIONS = 5_000
+#: Partitions that are searched together: the client's time to assign and release them grows with their square.
+_PARTITIONS_AT_ONCE = 1_000
 #: Limit of source offsets read in one turn, over all partitions. Turn n of a sample reads from `starts[n]` on.
 _MOST_RECORDS = 200_000
 #: Least number of source offsets searched per partition: fewer would miss a record that was mirrored a moment ago.
@@ -90,16 +90,18 @@ class Pairing:
             rows: the sample's rows, to which one row per content pair is added.
             now: the state of every partition of the flow on both clusters, in this sample.
         """
-        started = time.monotonic()
+        started, pairs = time.monotonic(), {}
         queued = {
             tp: now[tp]
             for tp in self._queued
             if tp in now and now[tp].source_end is not None and self._has_new_records(now[tp])
         }
         self._queued = dict.fromkeys(queued)
-        first = dict(islice(queued.items(), _MOST_PARTITIONS))
-        newest = self._read_newest(first, started + self._seconds / 3)
-        pairs = self._find_pairs(first, newest, started + self._seconds) if newest else {}
+        for batch in in_batches(list(queued), _PARTITIONS_AT_ONCE):
+            left = started + self._seconds - time.monotonic()
+            if left <= 0:
+                break
+            pairs |= self._search_batch({tp: queued[tp] for tp in batch}, left)
         for tp, pair in pairs.items():
             self._newest_pairs[_log_identity(queued[tp])] = pair
             rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, **pair._asdict())
@@ -109,6 +111,13 @@ class Pairing:
             f"own pairs: {len(unpaired)} of {len(queued)} partitions have no new content pair: {first_few(unpaired, 3)}"
         )
         return [note] if unpaired else []
+
+    def _search_batch(
+        self, states: Mapping[TopicPartition, PartitionSeen], seconds: float
+    ) -> dict[TopicPartition, OwnPair]:
+        began = time.monotonic()
+        newest = self._read_newest(states, began + seconds / 3)
+        return self._find_pairs(states, newest, began + seconds) if newest else {}
 
     def _has_new_records(self, state: PartitionSeen) -> bool:
         last_pair = self._newest_pairs.get(_log_identity(state))

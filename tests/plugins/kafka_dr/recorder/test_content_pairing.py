@@ -129,17 +129,26 @@ def test_of_more_than_may_be_read_those_that_waited_longest_come_first(
     assert pairs(site.looker.look(False)) == [(1, 26, 25)]
 
 
-def test_of_more_partitions_than_are_searched_in_one_sample_each_has_its_turn(
+def test_partitions_that_took_the_time_of_a_search_come_last_in_the_next(
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A partition that cannot be read on the target holds up no other."""
-    monkeypatch.setattr("kafka_dr.recorder.content_pairing._MOST_PARTITIONS", 1)
+    """A partition that cannot be read on the target delays no other partition twice."""
+    monkeypatch.setattr("kafka_dr.recorder.content_pairing._PARTITIONS_AT_ONCE", 1)
     partitions = three_partitions(site)
-    site.looker.access.target_records.late = {partitions[0]}
-    samples = [site.looker.look(False) for _ in range(4)]
-    assert [pairs(sample) for sample in samples] == [[], [(1, 8, 8)], [(2, 8, 8)], []]
-    assert [told(sample)["pairs_waiting"] for sample in samples] == [3, 2, 1, 1]
-    site.looker.access.target_records.late = set()
+    reader, now = site.looker.access.target_records, [time.monotonic()]
+    monkeypatch.setattr("kafka_dr.recorder.content_pairing.time.monotonic", lambda: now[0])
+    scan = reader.scan
+
+    def scan_slowly(spans: Any, *more: Any, **named: Any) -> Any:
+        now[0] += 1_000 if partitions[0] in spans else 0
+        return scan(spans, *more, **named)
+
+    monkeypatch.setattr(reader, "scan", scan_slowly)
+    reader.late = {partitions[0]}
+    samples = [site.looker.look(False) for _ in range(2)]
+    assert [pairs(sample) for sample in samples] == [[], [(1, 8, 8), (2, 8, 8)]]
+    assert [told(sample)["pairs_waiting"] for sample in samples] == [3, 1]
+    reader.late = set()
     assert pairs(site.looker.look(False)) == [(0, 8, 8)]
 
 
