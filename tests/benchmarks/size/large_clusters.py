@@ -25,14 +25,14 @@ PARTITIONS, GROUPS = 20_000, 10_000
 CHECK, FIRST, NEXT = "one check of readiness", "recorder's first sample", "recorder's later samples, the slowest"
 STEPS = ("check_readiness", "forecast", "fence_producers")
 #: By what is done: at most so many seconds, and at most so many MB of the largest process.
-BOUNDS = {CHECK: (90, 1_500), FIRST: (60, 500), NEXT: (20, 500)} | dict.fromkeys(STEPS, (90, 1_500))
+BOUNDS = {CHECK: (90, 600), FIRST: (60, 600), NEXT: (45, 600)} | dict.fromkeys(STEPS, (90, 600))
 #: Records of 1 MB on so many partitions, and offset syncs of 1 GB.
 LARGE_PARTITIONS, LARGE_RECORDS, SYNCS, LONG_NAME = 200, 2, 4_200_000, 200
 READINGS = {"tails": "1 MB records", "fingerprints": "1 MB records", "syncs_to_file": "1 GB of offset syncs"}
 READINGS |= {"last_syncs": "1 GB of offset syncs"}
 #: What a reading takes of memory at most, in MB. The file's writer takes 148 MB from 500,000 offset syncs on.
 GROWTH = dict.fromkeys(READINGS, Bound(100)) | {"syncs_to_file": Bound(200)}
-RECORDED_SECONDS, FILES = 90, 100_000
+RECORDED_SECONDS, FILES = 150, 100_000
 RECORDER = "kafka_dr.commands.record_positions"
 #: Prints what the DAG record_positions tells the recorder.
 SETTINGS = """
