@@ -54,7 +54,7 @@ def run(figures: Figures, scale: float, passes: int) -> None:
 @contextmanager
 def lab_for(groups: int, policy: str = "identity") -> Iterator[Clusters]:
     """Bring a lab with Airflow up; from 1,000 groups on the benchmark writes the checkpoints (decision 0007)."""
-    asked = {"SWITCHBACK_CONNECT_HEAP": "2g", "SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_OF_ITS_OWN).lower()}
+    asked = {"SWITCHBACK_EMIT_CHECKPOINTS": str(groups <= MOST_OF_ITS_OWN).lower()}
     with patch.dict(os.environ, asked), clusters(airflow=True, policy=policy) as site:
         yield site
 
