@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
@@ -483,6 +483,20 @@ def test_a_leader_that_moves_costs_no_answer_about_groups(asked: KafkaCluster) -
     client = asked._group_client
     assert asked.ends(ORDERS[:1]) == {ORDERS[0]: 7} and asked._group_client is client
     assert next(looked_up) == 1
+
+
+def test_offsets_of_many_partitions_are_listed_in_requests_of_a_few_hundred(asked: KafkaCluster) -> None:
+    """The client's time for one request grows with the square of its partitions; all requests are sent at once."""
+    partitions, sent = [TopicPartition("orders", p) for p in range(1_200)], list[int]()
+
+    def list_offsets(wanted: Mapping[WirePartition, Any], **_: Any) -> dict[WirePartition, Future]:
+        sent.append(len(wanted))
+        return {wire: ended(ListOffsetsResultInfo(wire.partition, -1, -1)) for wire in wanted}
+
+    asked._admin, asked._group_client = SimpleNamespace(list_offsets=list_offsets, poll=lambda _: None), None
+    assert asked.ends(partitions) == {tp: tp.partition for tp in partitions}
+    assert sent == [500, 500, 200]
+    assert asked.ends([]) == {} and len(sent) == 3
 
 
 def test_an_answer_without_offset_is_asked_for_again(asked: KafkaCluster) -> None:
