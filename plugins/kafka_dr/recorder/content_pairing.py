@@ -20,7 +20,8 @@ from kafka_dr.recorder.clients import Access, ask_seconds
 
 #: Partitions that are searched together: the client's time to assign and release them grows with their square.
 _PARTITIONS_AT_ONCE = 1_000
-#: Limit of source offsets read in one turn, over all partitions that are searched together. Turn n of a sample reads from `starts[n]` on.
+#: Limit of source offsets read in one turn, over all partitions that are searched together. Turn n reads from
+#: `starts[n]` on.
 _MOST_RECORDS = 200_000
 #: Least number of source offsets searched per partition: fewer would miss a record that was mirrored a moment ago.
 _LEAST_SHARE = 1_000

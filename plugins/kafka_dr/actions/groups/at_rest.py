@@ -20,9 +20,14 @@ from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import COMMITS_TOPIC
 
 _COMMITS_SECONDS = 5.0
-#: Up to this number, positions are read again as proof, which takes a second. For more, unchanged log ends of
-#: __consumer_offsets are the proof.
-READ_AGAIN_UP_TO = 50_000
+#: Up to so many positions of so many groups are read again as proof, which takes a second or two. For more, unchanged
+#: log ends of __consumer_offsets are the proof.
+_POSITIONS_READ_AGAIN, _GROUPS_READ_AGAIN = 50_000, 1_000
+
+
+def are_many(positions: pd.DataFrame) -> bool:
+    """Whether reading these groups' positions again takes long: clients may stand still meanwhile."""
+    return len(positions) > _POSITIONS_READ_AGAIN or positions["group"].nunique() > _GROUPS_READ_AGAIN
 
 
 def excluded_now(procedure: Run) -> list[ExcludedNow]:
@@ -110,7 +115,7 @@ def still_held(procedure: Run, groups: list[str], positions: pd.DataFrame, since
         positions: the groups' earlier positions, one row per group, topic and partition.
         since: partition number (as text) of the source's __consumer_offsets -> log end before `positions` were read.
     """
-    if len(positions) > READ_AGAIN_UP_TO and any(since.values()) and commits_end(procedure) == since:
+    if are_many(positions) and any(since.values()) and commits_end(procedure) == since:
         return "no commit since drain_consumers"
     reread = positions_frame(procedure, groups)
     return (

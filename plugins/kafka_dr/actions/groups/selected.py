@@ -88,14 +88,16 @@ def groups_now(procedure: Run) -> list[str]:
     """
     worker = procedure.mirror_maker(procedure.flow)
     config = worker.config(worker.checkpoint)
-    observed = (group_views(procedure.systems.source), topics_with_positions(procedure), config)
-    immovable = immovable_in_scope(procedure, *observed)
+    groups, scope = group_views(procedure.systems.source), topics_with_positions(procedure)
+    immovable = immovable_in_scope(procedure, groups, scope, config)
     if immovable:
         raise Refusal(
             "Groups that cannot be moved have committed positions since the readiness check",
             f"on {procedure.request.source}: {types_of_groups(immovable)}",
             IMMOVABLE_REMEDY,
         )
-    positions = held_in_scope(procedure, *observed)
-    excluded = {exclusion.group for exclusion in excluded_groups(procedure)}
-    return sorted({*positions["group"].tolist(), *planned_groups(procedure)} - excluded)
+    planned, excluded = planned_groups(procedure), {exclusion.group for exclusion in excluded_groups(procedure)}
+    # Clients stand still meanwhile: positions of groups that count anyway are not read.
+    others = {name: groups[name] for name in set(groups).difference(planned, excluded)}
+    positions = held_in_scope(procedure, others, scope, config)
+    return sorted({*positions["group"].tolist(), *planned} - excluded)

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.actions.clients import Opening, opening_of, rules_listing_clients
-from kafka_dr.actions.groups.at_rest import READ_AGAIN_UP_TO
+from kafka_dr.actions.groups.at_rest import are_many
 from kafka_dr.actions.scope.position_frames import rank_names, with_partition_column
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
 from kafka_dr.domain.plain_text import first_few
@@ -25,7 +25,7 @@ _FRESH_SECONDS = 60.0
 def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> dict[str, Any]:
     """Save the groups' positions on the source for the forecast; return their receipt and the time of reading.
 
-    At most READ_AGAIN_UP_TO positions are not saved, because the forecast can read so few positions again.
+    Few positions are not saved, because the forecast reads few positions again in a second.
 
     Args:
         positions: groups' positions on the source, one row each.
@@ -36,7 +36,7 @@ def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> 
     """
     return (
         {"positions": procedure.artifacts.save("positions_at_readiness", positions), "read_at": read_at}
-        if len(positions) > READ_AGAIN_UP_TO
+        if are_many(positions)
         else {}
     )
 

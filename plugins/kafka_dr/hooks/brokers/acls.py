@@ -25,8 +25,11 @@ from kafka_dr.hooks.drill.admin_client import AUTHORIZER_TEST
 __all__ = ["AclEntry", "ClusterAcls"]
 
 _SECONDS = 30.0
-#: Largest number of ACL entries in one request: KRaft's controller writes at most 10,000 records for a request.
-MOST_IN_REQUEST = 5_000
+#: Largest number of ACL entries that one request adds: KRaft's controller writes at most 10,000 records for a request.
+MOST_ADDED = 5_000
+#: Largest number of ACL entries that one request removes: for each of them KRaft's controller compares all entries of
+#: the cluster, and does nothing else meanwhile. A request to remove 5,000 of 20,000 entries took longer than 30 s.
+MOST_REMOVED = 100
 #: librdkafka calls the cluster resource "broker"; its name is always kafka-cluster.
 _TYPES = {
     "topic": ResourceType.TOPIC,
@@ -132,7 +135,7 @@ class ClusterAcls:
         Args:
             timeout: limit of each request, in seconds.
         """
-        for part in in_requests(dict.fromkeys(entries)):
+        for part in in_requests(dict.fromkeys(entries), MOST_ADDED):
             with kafka_border(self._alias, f"adding {len(part)} ACL entries"):
                 bindings = [_binding(entry) for entry in part]
                 for future in self._admin.create_acls(bindings, request_timeout=timeout).values():
@@ -147,7 +150,7 @@ class ClusterAcls:
             timeout: limit of each request, in seconds.
         """
         existed: set[AclEntry] = set()
-        for part in in_requests(sorted(set(entries))):
+        for part in in_requests(sorted(set(entries)), MOST_REMOVED):
             with kafka_border(self._alias, f"removing {len(part)} ACL entries"):
                 futures = self._admin.delete_acls([_filter(entry) for entry in part], request_timeout=timeout).values()
                 existed |= {_entry(binding) for future in futures for binding in future.result(timeout + 5)}
@@ -169,15 +172,15 @@ class ClusterAcls:
         return sorted(set(entries) - self.entries(timeout))
 
 
-def in_requests(entries: Iterable[AclEntry]) -> Iterator[list[AclEntry]]:
+def in_requests(entries: Iterable[AclEntry], most: int) -> Iterator[list[AclEntry]]:
     """Yield the entries in parts for one request each; a part ends only between two resources.
 
-    A part has at most MOST_IN_REQUEST entries, unless a single resource has more.
+    A part has at most `most` entries, unless a single resource has more.
     """
     part: list[AclEntry] = []
     for _, group in groupby(entries, key=lambda entry: (entry.resource_type, entry.name, entry.pattern)):
         of_resource = list(group)
-        if part and len(part) + len(of_resource) > MOST_IN_REQUEST:
+        if part and len(part) + len(of_resource) > most:
             yield part
             part = []
         part += of_resource

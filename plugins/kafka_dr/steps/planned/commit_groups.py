@@ -62,9 +62,9 @@ class CommitGroups(RecheckedStep):
                 f"{len(wrong)} of {len(wanted)} positions on the target differ from the committed positions",
                 f"on {procedure.request.target}: {wrong.head(5).to_dict('records')}",
                 "The procedure returns to the source by itself. Read ledger-*.parquet in the run's evidence folder: the"
-                f" column error has the refusals of the brokers of {procedure.request.target}. Without an error a broker"
-                " accepted the position, and the column read_back has what the brokers answered later: another client"
-                " committed, or a broker lost the position. Correct the cause, then start a new run.",
+                f" column error has the refusals of the brokers of {procedure.request.target}. Without an error a"
+                " broker accepted the position, and the column read_back has what the brokers answered later: another"
+                " client committed, or a broker lost the position. Correct the cause, then start a new run.",
             )
         local = procedure.systems.target.ends(list(local_partitions(procedure)))
         return GroupsCommitted(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, ResourceType
 from kafka_dr.domain.kafka_model.acl import AclEntry
@@ -89,9 +92,21 @@ def of_topic(name: str, count: int) -> list[AclEntry]:
     return [AclEntry("topic", name, "literal", f"User:{n}", "*", "write", "deny") for n in range(count)]
 
 
-def test_requests_are_small_and_hold_whole_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_small_and_hold_whole_resources() -> None:
     """The entries of a topic stay together; one resource alone may be larger than a request should be."""
-    monkeypatch.setattr("kafka_dr.hooks.brokers.acls.MOST_IN_REQUEST", 4)
-    parts = list(in_requests([*of_topic("a", 3), *of_topic("b", 2), *of_topic("c", 6), *of_topic("d", 1)]))
+    parts = list(in_requests([*of_topic("a", 3), *of_topic("b", 2), *of_topic("c", 6), *of_topic("d", 1)], 4))
     assert [[e.name for e in part] for part in parts] == [["a"] * 3, ["b"] * 2, ["c"] * 6, ["d"]]
-    assert list(in_requests([])) == []
+    assert list(in_requests([], 4)) == []
+
+
+def test_many_entries_are_removed_a_hundred_at_once(acls: ClusterAcls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller compares each of them with all entries of the cluster, and does nothing else meanwhile."""
+    sent = []
+
+    def delete_acls(filters: list[Any], **_: Any) -> dict[Any, Any]:
+        sent.append(len(filters))
+        return {}
+
+    monkeypatch.setattr(acls, "_admin", SimpleNamespace(delete_acls=delete_acls))
+    acls.remove(entry for n in range(125) for entry in of_topic(f"orders-{n}", 2))
+    assert sent == [100, 100, 50]

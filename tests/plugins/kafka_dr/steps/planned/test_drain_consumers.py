@@ -67,10 +67,10 @@ def test_a_group_of_an_unknown_type_on_foreign_topics_is_nobody_s_business(fence
     assert drain(fenced)["groups"] == ["billing", "born"]
 
 
-@pytest.fixture
-def many(fenced: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The same, where two positions count as many."""
-    monkeypatch.setattr("kafka_dr.actions.groups.at_rest.READ_AGAIN_UP_TO", 1)
+@pytest.fixture(params=["_POSITIONS_READ_AGAIN", "_GROUPS_READ_AGAIN"])
+def many(fenced: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
+    """The same, where two positions, or two groups, count as many."""
+    monkeypatch.setattr(f"kafka_dr.actions.groups.at_rest.{request.param}", 1)
     return fenced
 
 
@@ -84,12 +84,28 @@ def test_many_positions_are_read_once_where_nobody_committed_meanwhile(many: Any
     assert source.positions_read == 2
 
 
+def test_the_plans_groups_are_not_searched_for_positions_before_they_are_frozen(
+    fenced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They move anyway, and clients stand still meanwhile: ten thousand groups take half a minute on a busy broker."""
+    source, read = fenced.clusters["primary"], list[list[str]]()
+    columns = source.position_columns
+
+    def noted(groups: Any, **how: Any) -> Any:
+        read.append(sorted(groups))
+        return columns(groups, **how)
+
+    monkeypatch.setattr(source, "position_columns", noted)
+    assert drain(fenced)["groups"] == ["billing", "born"]
+    assert read == [["born", "foreign"], ["billing", "born"], ["billing", "born"]]
+
+
 @pytest.mark.parametrize("few", [True, False])
 def test_few_positions_are_read_twice_and_so_are_those_of_a_source_that_keeps_them_elsewhere(
     fenced: Any, monkeypatch: pytest.MonkeyPatch, few: bool
 ) -> None:
     """A topic of commits without any record stands still whatever is committed."""
-    monkeypatch.setattr("kafka_dr.actions.groups.at_rest.READ_AGAIN_UP_TO", 2 if few else 1)
+    monkeypatch.setattr("kafka_dr.actions.groups.at_rest._POSITIONS_READ_AGAIN", 2 if few else 1)
     source = fenced.clusters["primary"]
     source.partitions["__consumer_offsets"] = {0: 1}
     source.log_ends[TopicPartition("__consumer_offsets", 0)] = 7 if few else 0

@@ -117,7 +117,7 @@ def test_a_group_with_positions_that_came_since_keeps_the_target_closed(bench: A
 @pytest.fixture
 def counted(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A frozen group, where one position counts as many, on a source whose topic of commits can be seen."""
-    monkeypatch.setattr("kafka_dr.actions.groups.at_rest.READ_AGAIN_UP_TO", 0)
+    monkeypatch.setattr("kafka_dr.actions.groups.at_rest._POSITIONS_READ_AGAIN", 0)
     source = bench.clusters["primary"]
     source.partitions["__consumer_offsets"] = {0: 1}
     source.log_ends[COMMITS] = 7
@@ -137,7 +137,7 @@ def test_where_nobody_committed_since_no_position_is_read_again(counted: Any) ->
 
 def test_few_positions_are_read_again(counted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs nothing, and shows what another process saw."""
-    monkeypatch.setattr("kafka_dr.actions.groups.at_rest.READ_AGAIN_UP_TO", 1)
+    monkeypatch.setattr("kafka_dr.actions.groups.at_rest._POSITIONS_READ_AGAIN", 1)
     open_(counted)
     assert counted.clusters["primary"].positions_read == 1
     assert counted.entries(STEP)[-1].payload["positions_unchanged"] == "read again, unchanged"

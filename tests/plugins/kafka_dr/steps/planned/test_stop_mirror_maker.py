@@ -151,7 +151,7 @@ def test_the_forecast_takes_many_positions_that_were_read_just_now(
     bench: Any, monkeypatch: pytest.MonkeyPatch, age: int | None, few: int, fresh: bool
 ) -> None:
     """Older ones, few ones, those of a clock that is ahead and those of a run that kept none are read again."""
-    monkeypatch.setattr(readiness, "READ_AGAIN_UP_TO", few)
+    monkeypatch.setattr("kafka_dr.actions.groups.at_rest._POSITIONS_READ_AGAIN", few)
     bench.clusters["primary"].committed["billing"] = {T0: Position(4)}
     procedure = bench.opened()
     held = positions_of(procedure.systems.source, ["billing"])
