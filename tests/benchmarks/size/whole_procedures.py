@@ -18,8 +18,8 @@ from tests.faults.support.trips import SteppedTrips
 
 PARTITIONS, GROUPS, SEED = 7_000, 10_000, 4246
 #: By procedure: at most so many seconds of its own.
-BOUNDS = {"planned_failover": Bound(180), "failback": Bound(300)}
-MEMORY = Bound(1_500)
+BOUNDS = {"planned_failover": Bound(240), "failback": Bound(600)}
+MEMORY = Bound(600)
 #: How long a procedure may take, in seconds.
 LONGEST = 1_800
 
