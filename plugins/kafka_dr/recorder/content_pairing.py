@@ -91,7 +91,7 @@ class Pairing:
             rows: the sample's rows, to which one row per content pair is added.
             now: the state of every partition of the flow on both clusters, in this sample.
         """
-        started, pairs = time.monotonic(), {}
+        started, pairs = time.monotonic(), dict[TopicPartition, OwnPair]()
         queued = {
             tp: now[tp]
             for tp in self._queued
