@@ -14,8 +14,7 @@ from tests.faults.readiness.one_check import check
 
 PARTITIONS, PER_TOPIC, GROUPS = 7_000, 100, 10_000
 BOUND = Bound(30)
-#: Topics that are created and copied at once. MirrorMaker 2 requests all new topics at once, and a KRaft controller
-#: refuses a request for more than 10,000 partitions.
+#: Topics that are created and copied at once: a KRaft controller refuses a request for more than 10,000 partitions.
 AT_ONCE = 50
 #: What the checked flow is like: without lag, or each partition with a record that has no copy.
 COPIED, LAGGING = "no lag", "lag on each partition"
