@@ -19,8 +19,7 @@ from kafka_dr.errors import Refusal
 from kafka_dr.procedure.entries import ReadinessChecked
 from kafka_dr.procedure.run import Run
 
-#: Longer than check_readiness takes after it has read positions, with 10,000 groups.
-_FRESH_SECONDS = 180.0
+_FRESH_SECONDS = 60.0
 
 
 def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> dict[str, Any]:
@@ -43,7 +42,7 @@ def kept_for_forecast(procedure: Run, positions: pd.DataFrame, read_at: str) -> 
 
 
 def positions_read_just_now(procedure: Run) -> pd.DataFrame | None:
-    """Return the positions on the source that check_readiness saved less than three minutes ago; else None.
+    """Return the positions on the source that check_readiness saved less than a minute ago; else None.
 
     Saved positions are reused, because reading ten thousand groups again takes long.
     """

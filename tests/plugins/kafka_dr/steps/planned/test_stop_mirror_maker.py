@@ -145,8 +145,7 @@ def test_a_connector_that_does_not_stop_fails_the_step(
 
 
 @pytest.mark.parametrize(
-    ("age", "few", "fresh"),
-    [(0, 0, True), (120, 0, True), (200, 0, False), (-600, 0, False), (0, 1, False), (None, 0, False)],
+    ("age", "few", "fresh"), [(0, 0, True), (90, 0, False), (-600, 0, False), (0, 1, False), (None, 0, False)]
 )
 def test_the_forecast_takes_many_positions_that_were_read_just_now(
     bench: Any, monkeypatch: pytest.MonkeyPatch, age: int | None, few: int, fresh: bool
