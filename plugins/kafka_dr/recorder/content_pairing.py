@@ -92,6 +92,7 @@ class Pairing:
             now: the state of every partition of the flow on both clusters, in this sample.
         """
         started, pairs = time.monotonic(), dict[TopicPartition, OwnPair]()
+        ends_at = started + self._seconds
         queued = {
             tp: now[tp]
             for tp in self._queued
@@ -99,10 +100,12 @@ class Pairing:
         }
         self._queued = dict.fromkeys(queued)
         for batch in in_batches(list(queued), _PARTITIONS_AT_ONCE):
-            left = started + self._seconds - time.monotonic()
-            if left <= 0:
+            began = time.monotonic()
+            if began >= ends_at:
                 break
-            pairs |= self._search_batch({tp: queued[tp] for tp in batch}, left)
+            states = {tp: queued[tp] for tp in batch}
+            newest = self._read_newest(states, began + (ends_at - began) / 3)
+            pairs |= self._find_pairs(states, newest, ends_at) if newest else {}
         for tp, pair in pairs.items():
             self._newest_pairs[_log_identity(queued[tp])] = pair
             rows.add(Kind.PAIR, topic=tp.topic, partition=tp.partition, **pair._asdict())
@@ -113,13 +116,6 @@ class Pairing:
         )
         return [note] if unpaired else []
 
-    def _search_batch(
-        self, states: Mapping[TopicPartition, PartitionSeen], seconds: float
-    ) -> dict[TopicPartition, OwnPair]:
-        began = time.monotonic()
-        newest = self._read_newest(states, began + seconds / 3)
-        return self._find_pairs(states, newest, began + seconds) if newest else {}
-
     def _has_new_records(self, state: PartitionSeen) -> bool:
         last_pair = self._newest_pairs.get(_log_identity(state))
         return state.target_end is not None and state.target_end > max(
@@ -129,8 +125,7 @@ class Pairing:
     def _read_newest(
         self, states: Mapping[TopicPartition, PartitionSeen], ends_at: float
     ) -> dict[TopicPartition, NewestRecords]:
-        tps = {TopicPartition(state.target_topic, state.partition): tp for tp, state in states.items()}
-        unread = dict(tps)
+        unread = {TopicPartition(state.target_topic, state.partition): tp for tp, state in states.items()}
         ends = {tp: state.target_end for tp, state in states.items() if state.target_end is not None}
         records: dict[TopicPartition, NewestRecords] = {}
         for back in _LOOK_BACKS:
@@ -142,12 +137,12 @@ class Pairing:
             for target_tp, newest in self._access.target_records.scan(
                 spans, ends_at - time.monotonic(), take=_as_newest, given_up=timed_out
             ):
-                records[tps[target_tp]] = newest
+                records[unread[target_tp]] = newest
+            for target_tp in timed_out:
+                self._queue_last(unread[target_tp])
             unread = {
                 target_tp: tp for target_tp, tp in unread.items() if tp not in records and target_tp not in timed_out
             }
-            for target_tp in timed_out:
-                self._queue_last(tps[target_tp])
         self._unqueue(unread.values())
         return records
 
