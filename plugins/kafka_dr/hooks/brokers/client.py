@@ -19,6 +19,7 @@ from kafka_dr.hooks.logins.token_issuer import NOT_ACQUIRED, explain_complaint
 from kafka_dr.hooks.redaction import one_line
 
 _T = TypeVar("_T")
+_K = TypeVar("_K")
 
 #: Keys that a connection can set; every other key is refused, among them keys that load code, run commands, read files
 #: of others, set callbacks or turn checks off (plugin.library.paths, ssl.engine.*, ssl.providers,
@@ -199,6 +200,15 @@ def growing_pauses() -> Iterator[float]:
     while True:
         yield pause
         pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def send_in_batches(
+    items: list[_T], size: int, send: Callable[[list[_T]], Mapping[_K, Future[Any]]]
+) -> Iterator[tuple[_K, Future[Any]]]:
+    """Send one request per batch of at most `size` items, all at once; yield what each is about with its future."""
+    requests = [send(batch) for batch in in_batches(items, size)]
+    for request in requests:
+        yield from request.items()
 
 
 def in_batches(items: list[_T], size: int) -> Iterator[list[_T]]:

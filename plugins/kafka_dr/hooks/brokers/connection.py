@@ -21,12 +21,12 @@ from kafka_dr.hooks.brokers.client import (
     describe_error,
     error_in,
     growing_pauses,
-    in_batches,
     is_error,
     is_transient,
     kafka_border,
     outcome_of,
     raise_error,
+    send_in_batches,
 )
 from kafka_dr.hooks.brokers.group_requests import RequestWindow
 from kafka_dr.hooks.drill.admin_client import admin_client
@@ -164,8 +164,7 @@ class ClusterConnection:
         """
 
         def send_batches(pending: Iterable[_T]) -> Iterator[tuple[_T, Future[Any]]]:
-            requests = [send(batch) for batch in in_batches(list(pending), MOST_AT_ONCE)]
-            return (answer for request in requests for answer in request.items())
+            return send_in_batches(list(pending), MOST_AT_ONCE, send)
 
         absent = KafkaError.UNKNOWN_TOPIC_OR_PART
         answers = self._settled(what, items, send_batches, timeout, of_groups=False, final=absent)

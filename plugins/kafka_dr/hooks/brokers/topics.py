@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, ReadBackFailed
-from kafka_dr.hooks.brokers.client import in_batches
+from kafka_dr.hooks.brokers.client import in_batches, send_in_batches
 from kafka_dr.hooks.brokers.connection import MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
 from kafka_dr.hooks.brokers.descriptions import Settings, TopicInfo, TopicToCreate
 
@@ -302,20 +302,16 @@ class ClusterTopics(ClusterConnection):
 
         attempts = count()
 
+        def ask(partitions: list[TopicPartition]) -> dict[WirePartition, Future[Any]]:
+            specs = {WirePartition(*partition): wanted[partition] for partition in partitions}
+            seconds = min(timeout, _OFFSETS_SECONDS)
+            return self._admin.list_offsets(specs, isolation_level=level, request_timeout=seconds)
+
         def send(pending: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Future[Any]]]:
             if next(attempts):
                 self._look_up_leaders()
-            seconds = min(timeout, _OFFSETS_SECONDS)
             # The client's time for a request grows with the square of its partitions.
-            requests = [
-                self._admin.list_offsets(
-                    {WirePartition(*partition): wanted[partition] for partition in batch},
-                    isolation_level=level,
-                    request_timeout=seconds,
-                )
-                for batch in in_batches(list(pending), MOST_AT_ONCE)
-            ]
-            for wire, future in (answer for request in requests for answer in request.items()):
+            for wire, future in send_in_batches(list(pending), MOST_AT_ONCE, ask):
                 yield TopicPartition(wire.topic, wire.partition), future
 
         answers = self._settled("listing offsets", dict.fromkeys(wanted), send, timeout, of_groups=False)
