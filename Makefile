@@ -44,7 +44,7 @@ test: check ## the checks, then every test but the faults
 	@$(VENV) -m pytest tests --ignore=tests/faults -n 2
 
 faults: setup ## every fault that the product must survive, and all examples of property tests (SHARD=2/3: the second third)
-	@$(PYTHON) -m lab.install.setup postgresql jdk faketime
+	@$(PYTHON) -m lab.install.setup postgresql jdk faketime dns
 	@$(VENV) -m pytest tests -p tests.support.fault_results --hypothesis-profile=full $(if $(SHARD),--shard=$(SHARD))
 
 bench: setup ## speed beside the peers, and what the recorder takes; every figure beside its bound (ONLY=a,b; SWITCHBACK_BENCH_SCALE=0.1 for a quick look)

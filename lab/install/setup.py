@@ -1,8 +1,8 @@
 """Set up a new machine: Java, the virtual environment, the jars. Runs with the system's Python.
 
-`python -m lab.install.setup postgresql jdk faketime` installs what only some tests need: the PostgreSQL server that
-tests of the journal start, the compiler of Java classes that tests and benchmarks bring, and the library that sets the
-clock of one process.
+`python -m lab.install.setup postgresql jdk faketime dns` installs what only some tests need: the PostgreSQL server that
+tests of the journal start, the compiler of Java classes that tests and benchmarks bring, the library that sets the
+clock of one process, and the DNS servers and resolver by which clients are redirected.
 
 Each step is skipped if it was done before; an interrupted step is repeated.
 """
@@ -16,7 +16,8 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lab.install.jars import PROJECT, ensure_jars, jars_folder, ready_jars
@@ -31,6 +32,8 @@ FAST_SPARK = VENV / "spark-classes.jsa"
 POSTGRESQL = Path("/usr/lib/postgresql")
 #: Debian's packages read this file before they create a database cluster.
 CREATE_CLUSTER = Path("/etc/postgresql-common/createcluster.d/switchback.conf")
+#: Debian's packages run this program before they start a service; 101 forbids it.
+SERVICE_POLICY = Path("/usr/sbin/policy-rc.d")
 NO_POSTGRESQL = (
     "no PostgreSQL server is installed here; install Debian's postgresql package, or give an empty database's URL in"
     " SWITCHBACK_TEST_POSTGRES"
@@ -52,7 +55,12 @@ def main() -> int:
             f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is {sys.version.split()[0]};"
             " install a newer Python, and run: make setup PYTHON=<its path>"
         )
-    parts = {"postgresql": ensure_postgresql, "jdk": ensure_compiler, "faketime": ensure_faketime}
+    parts = {
+        "postgresql": ensure_postgresql,
+        "jdk": ensure_compiler,
+        "faketime": ensure_faketime,
+        "dns": ensure_dns_servers,
+    }
     if unknown := [name for name in sys.argv[1:] if name not in parts]:
         raise SystemExit(f"setup installs {' and '.join(parts)} beside its usual steps, not {', '.join(unknown)}")
     if sys.argv[1:]:
@@ -178,6 +186,36 @@ def ensure_faketime() -> None:
     _step("faketime", found, "libfaketime is not installed here (Debian's package faketime); tests on it are skipped")
 
 
+def dns_programs() -> bool:
+    """Whether Knot with its tools and the resolver Unbound are installed in Debian's layout."""
+    programs = ("sbin/knotd", "sbin/knotc", "bin/knsupdate", "sbin/unbound")
+    return all(Path("/usr", program).exists() for program in programs)
+
+
+def ensure_dns_servers() -> None:
+    """Install Knot and Unbound if this process can run apt-get as root, else print what is missing; start neither."""
+    if not dns_programs() and _may_apt_install():
+        _step("dns", False, "installing knot, knot-dnsutils and unbound, without their services")
+        # apt-get prints the error.
+        with suppress(subprocess.CalledProcessError), _services_left_alone():
+            _apt_install("knot", "knot-dnsutils", "unbound")
+    _step("dns", dns_programs(), "Debian's packages knot and unbound are not installed; tests on them are skipped")
+
+
+@contextmanager
+def _services_left_alone() -> Iterator[None]:
+    """Inside this context, no package that is installed starts its service, unless this machine has its own policy."""
+    if SERVICE_POLICY.exists():
+        yield
+        return
+    SERVICE_POLICY.write_text("#!/bin/sh\nexit 101\n")
+    SERVICE_POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        SERVICE_POLICY.unlink()
+
+
 def _install_without_cluster() -> None:
     """Install PostgreSQL without Debian's default cluster, whose server would start now and at every boot."""
     created_folders = [
@@ -198,9 +236,9 @@ def _may_apt_install() -> bool:
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
-def _apt_install(package: str) -> None:
+def _apt_install(*packages: str) -> None:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", package]):
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *packages]):
         subprocess.run(command, check=True, env=environment)
 
 

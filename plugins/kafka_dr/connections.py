@@ -15,6 +15,7 @@ from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.http_tls import HttpTls
+from kafka_dr.hooks.site.dns_servers import DEFAULT_ALGORITHM, DNS_PORT, DnsLogin
 from kafka_dr.procedure.systems import Systems
 
 #: Least number of characters of the token by which metrics are scraped.
@@ -65,6 +66,39 @@ class Connections:
         """Return base URL, login and password of an `http` connection; login and password may be empty."""
         connection = self._read(connection_id)
         return _url_of(connection), connection.login or "", connection.password or ""
+
+    def dns(self, connection_id: str) -> DnsLogin:
+        """Return a zone's primary server and its TSIG key: host, port, login and password of a connection.
+
+        The extra may have `algorithm` (default hmac-sha256) and `servers`, a list of the authoritative servers.
+
+        Raises:
+            BadInput: the connection names no server or no key, or its extra cannot be used.
+        """
+        connection = self._read(connection_id)
+        servers, extra = connection.extra_dejson.get("servers", []), connection.extra_dejson
+        if not connection.host or not isinstance(servers, list) or not all(isinstance(one, str) for one in servers):
+            raise BadInput(
+                f"Connection {connection_id} names no DNS server",
+                'no host, or "servers" in its extra is not a list of texts',
+                "Put the host of the zone's primary server into the connection; in the extra,"
+                ' "servers": ["ns1.example.com", "192.0.2.53:5353"] names the authoritative servers, if those of the'
+                " zone's NS records are not to be asked.",
+            )
+        if not connection.login or not connection.password:
+            raise BadInput(
+                f"Connection {connection_id} has no TSIG key",
+                "login or password is empty",
+                "Put the key's name into the connection's login, and its secret in base64 into the password.",
+            )
+        return DnsLogin(
+            connection.host,
+            connection.port or DNS_PORT,
+            connection.login,
+            connection.password,
+            str(extra.get("algorithm") or DEFAULT_ALGORITHM),
+            tuple(servers),
+        )
 
     def api_login(self, connection_id: str) -> tuple[str, str, str]:
         """Return the URL of Airflow's API, by Airflow's own configuration, and Switchback's login for it.

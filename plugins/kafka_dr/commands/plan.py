@@ -13,13 +13,11 @@ folder: write both files yourself.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.actions.offsets.client_topics import missing_topics
@@ -36,6 +34,7 @@ from kafka_dr.actions.scope.plan_scope import (
 )
 from kafka_dr.actions.scope.position_frames import COLUMNS
 from kafka_dr.commands.manual_actions import MANUAL_ACTIONS, record_manual_action
+from kafka_dr.commands.manual_routing import address_and_login, routing_command, routing_files
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.loss.loss_page import loss_markdown
@@ -185,7 +184,7 @@ def hand_of(procedure: Run) -> ManualContext:
         notes[Step.COMMIT_GROUPS] = (
             f"The positions could not be read. Mend the cause, then print these commands again. Cause: {error}"
         )
-    hook = _address_and_login(procedure, topology.fence_hook.connection)[0] if topology.fence_hook else ""
+    hook = address_and_login(procedure, topology.fence_hook.connection)[0] if topology.fence_hook else ""
     planned_hook = hook if topology.fence_hook and topology.fence_hook.spares_mirror_maker and not given_up else ""
     fences, openings = map(procedure.journal.entries_of_steps, (FENCING, OPENING))
     return ManualContext(
@@ -205,8 +204,8 @@ def hand_of(procedure: Run) -> ManualContext:
         positions=positions,
         local_topics=local,
         seeds=None if given_up else _seeds(procedure, done, notes),
-        routing=_routing_command(procedure),
-        drain=_address_and_login(procedure, topology.drain.connection)[0] if topology.drain else "",
+        routing=routing_command(procedure),
+        drain=address_and_login(procedure, topology.drain.connection)[0] if topology.drain else "",
         mark=f'python -m kafka_dr.commands.plan {quote(procedure.id)} --as "${{USER:-somebody}}" --by-hand',
         start_reverse=procedure.request.start_reverse_replication,
         loops=topology.naming.policy != "default",
@@ -242,18 +241,6 @@ def _tool_access(procedure: Run, end: str, alias: str) -> ToolAccess:
     return ToolAccess(alias, servers, f"{end}.properties")
 
 
-def _address_and_login(procedure: Run, connection: str) -> tuple[str, bool]:
-    """Return a connection's URL (of several Connect workers the first), and whether it has a user name.
-
-    If the connection cannot be read, the URL is `http://` and the connection's id.
-    """
-    try:
-        url, user, _ = procedure.systems.connections.login(connection)
-    except Exception:  # noqa: BLE001 (a plan without an address is better than none)
-        return f"http://{connection}", False
-    return url.partition(",")[0], bool(user)
-
-
 def _connector_commands(procedure: Run, flow: Flow, given_up: bool) -> ManualFlow | None:
     """Return address and login of the flow's Connect worker, and the names of the flow's connectors.
 
@@ -267,9 +254,9 @@ def _connector_commands(procedure: Run, flow: Flow, given_up: bool) -> ManualFlo
     """
     if given_up and flow.connect is None:
         return None
-    url, login = _address_and_login(procedure, flow.worker)
+    url, login = address_and_login(procedure, flow.worker)
     named = flow.connectors
-    other = _address_and_login(procedure, named.checkpoint.connect) if named.checkpoint.connect else None
+    other = address_and_login(procedure, named.checkpoint.connect) if named.checkpoint.connect else None
     return ManualFlow(url, login, flow.source, named.source, named.checkpoint.name, other)
 
 
@@ -339,24 +326,13 @@ def _notes(procedure: Run, done: frozenset[str]) -> dict[str, str]:
     return notes
 
 
-def _routing_command(procedure: Run) -> str:
-    routing = procedure.topology.routing
-    if routing.kind == "file":
-        return (
-            f"cp routing.json {quote(routing.path + '.new')} && mv {quote(routing.path + '.new')} {quote(routing.path)}"
-        )
-    url, login = _address_and_login(procedure, routing.connection)
-    who = ' -u "$ROUTING_USER"' if login else ""
-    return f"curl -fsS{who} -X PUT -H 'Content-Type: application/json' --data @routing.json {quote(url + '/route')}"
-
-
 def _files(procedure: Run, hand: ManualContext) -> dict[str, str]:
     remote = remote_partitions(procedure, partitions := partitions_of_plan(procedure))
     texts = {
         "groups.txt": "".join(f"{group}\n" for group in groups_of(procedure)),
         **({} if hand.given_up else {"source_partitions.txt": partition_patterns(partitions)}),
         "target_partitions.txt": partition_patterns(remote.values()),
-        "routing.json": _route(procedure, hand),
+        **routing_files(procedure, hand),
         **{name: text for name, _, text in position_files(hand.positions or ())},
     }
     for step, name, ends in (
@@ -368,19 +344,6 @@ def _files(procedure: Run, hand: ManualContext) -> dict[str, str]:
     if hand.reverse is not None and hand.seeds:
         texts |= {name: text for name, _, text in seed_files(hand.reverse.alias, hand.seeds)}
     return texts
-
-
-def _route(procedure: Run, hand: ManualContext) -> str:
-    try:
-        version = procedure.systems.routing.current().version + 1
-    except SwitchbackError:
-        version = 1
-    record: dict[str, Any] = {
-        "cluster": hand.target.alias,
-        "bootstrap_servers": hand.target.servers,
-        "version": version,
-    }
-    return json.dumps(record, indent=2) + "\n"
 
 
 if __name__ == "__main__":

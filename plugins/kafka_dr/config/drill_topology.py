@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kafka_dr.config.drill import DrillSettings
-from kafka_dr.config.topology import CheckpointConnector, Connectors, FileRoutingSettings, Flow, Topology
+from kafka_dr.config.routing import FileRoutingSettings
+from kafka_dr.config.topology import CheckpointConnector, Connectors, Flow, Topology
 from kafka_dr.domain.drill.names import SEPARATOR, DrillNames
 from kafka_dr.errors import BadInput
 

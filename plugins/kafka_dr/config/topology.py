@@ -7,7 +7,7 @@ only names these connections.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -34,6 +34,7 @@ from kafka_dr.config.metrics import MetricsSettings
 from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.config.objectives import Objectives
 from kafka_dr.config.readiness import ReadinessLimits
+from kafka_dr.config.routing import RoutingSettings
 from kafka_dr.config.run_limits import Approvers, ParamLimits
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.patterns import PatternList, pattern_list, pattern_problem
@@ -228,20 +229,6 @@ class FenceHookSettings(Named):
     spares_mirror_maker: bool = False
 
 
-class FileRoutingSettings(Model):
-    """Settings for clients that look up their cluster in a file, at `path`."""
-
-    kind: Literal["file"]
-    path: FilePath
-
-
-class HttpRoutingSettings(Model):
-    """Settings for clients that an HTTP hook redirects."""
-
-    kind: Literal["http"]
-    connection: Connection
-
-
 class Recorder(Model):
     """Settings of the flight recorder's archive.
 
@@ -295,7 +282,7 @@ class Topology(Model):
     clusters: dict[Alias, Cluster] = Field(min_length=2)
     naming: NamingSpec
     flows: tuple[Flow, ...] = Field(min_length=1)
-    routing: Annotated[FileRoutingSettings | HttpRoutingSettings, Field(discriminator="kind")]
+    routing: RoutingSettings
     journal: JournalSettings
     airflow_api: Named
     spark: Named

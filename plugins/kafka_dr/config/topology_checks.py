@@ -256,6 +256,22 @@ def notices_are_of_known_flows(data: Mapping[str, Any]) -> Iterator[Problem]:
                 )
 
 
+def dns_answers_are_of_all_clusters(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield a problem for each cluster of a flow without DNS answers, and for answers of a cluster the file lacks."""
+    routing, aliases = _mapping(data.get("routing")), _mapping(data.get("clusters"))
+    if routing.get("kind") != "dns":
+        return
+    stated = _mapping(routing.get("answers"))
+    for alias in [alias for alias in stated if alias not in aliases]:
+        yield (
+            ("routing", "answers", str(alias)),
+            f"{alias!a} is not a cluster of this file; clusters: {', '.join(map(ascii, aliases))}",
+        )
+    ends = {flow.get(end) for _, flow in _flows(data) for end in ("source", "target")}
+    for alias in sorted(alias for alias in ends if isinstance(alias, str) and alias in aliases and alias not in stated):
+        yield ("routing", "answers"), f"no answers of {alias!a}, to which a flow could move clients"
+
+
 CHECKS: tuple[Check, ...] = (
     find_secrets,
     flows_join_known_clusters,
@@ -267,6 +283,7 @@ CHECKS: tuple[Check, ...] = (
     group_patterns_are_different,
     applications_are_of_known_clusters,
     notices_are_of_known_flows,
+    dns_answers_are_of_all_clusters,
 )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.x509.oid import NameOID
 
 from kafka_dr.errors import BadInput
 
@@ -54,18 +55,42 @@ def end_of_server(address: str, seconds: float = _SECONDS) -> float | None:
     Args:
         address: such as `broker-1:9093`.
     """
+    shown = _shown_certificate(address, None, seconds)
+    return None if shown is None else shown.not_valid_after_utc.timestamp()
+
+
+def names_of_server(address: str, asked: str, seconds: float = _SECONDS) -> tuple[str, ...] | None:
+    """Return the DNS names in the certificate that a TLS server shows; None if none is shown.
+
+    As clients do, take the subject's common name if the certificate has no alternative names.
+
+    Args:
+        address: such as `broker-1:9093`.
+        asked: name of the server that the client states (SNI).
+    """
+    shown = _shown_certificate(address, asked, seconds)
+    if shown is None:
+        return None
+    try:
+        names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return tuple(str(one.value) for one in shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
+    return tuple(names.get_values_for_type(x509.DNSName))
+
+
+def _shown_certificate(address: str, asked: str | None, seconds: float) -> x509.Certificate | None:
     host, _, port = address.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         with (
             socket.create_connection((host.strip("[]"), int(port)), seconds) as plain,
-            context.wrap_socket(plain, server_hostname=host) as secured,
+            context.wrap_socket(plain, server_hostname=asked or host) as secured,
         ):
             shown = secured.getpeercert(binary_form=True)
     except (OSError, ValueError):
         return None
-    return x509.load_der_x509_certificate(shown).not_valid_after_utc.timestamp() if shown else None
+    return x509.load_der_x509_certificate(shown) if shown else None
 
 
 def _unreadable(name: str, why: str) -> BadInput:

@@ -16,6 +16,7 @@ from kafka_dr.errors import BindingBroken, SwitchbackError
 from kafka_dr.hooks.brokers.client import client_config
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.hooks.site.dns_servers import DnsLogin
 from kafka_dr.procedure.entries import Binding, ProcedureOpened, facts_in
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Step
@@ -60,6 +61,12 @@ class BoundConnections:
         self._compare(connection_id, address_of_login(login))
         return login
 
+    def dns(self, connection_id: str) -> DnsLogin:
+        """Return a zone's server and key; raise BindingBroken if the connection leads elsewhere by now."""
+        login: DnsLogin = self._connections.dns(connection_id)
+        self._compare(connection_id, address_of_dns(login))
+        return login
+
     def archive_options(self, connection_id: str) -> dict[str, Any]:
         """Return the archive's options; raise BindingBroken if they lead elsewhere by now."""
         options: dict[str, Any] = self._connections.archive_options(connection_id)
@@ -85,6 +92,11 @@ def address_of_kafka(config: Mapping[str, Any]) -> str:
 def address_of_login(login: tuple[str, str, str]) -> str:
     """Return where an HTTP client with this URL, user and password connects, and as which user, without secrets."""
     return _address(login[0], login[1])
+
+
+def address_of_dns(login: DnsLogin) -> str:
+    """Return where a zone is updated and asked, and by which key, without the secret."""
+    return _address(login.address, login.key_name)
 
 
 def address_of_archive(options: Mapping[str, Any]) -> str:
@@ -255,14 +267,16 @@ def _addresses_now(procedure: Run, connections: Any) -> dict[str, str]:
     clusters = [topology.cluster(alias) for alias in (request.source, request.target)]
     flows = [flow for flow in (procedure.flow, procedure.reverse_flow) if flow]
     hooks = [hook for hook in (topology.drain, topology.source_probe, topology.fence_hook, topology.spark) if hook]
-    routing = [topology.routing.connection] if topology.routing.kind == "http" else []
+    routing = topology.routing
+    dns = [routing.connection] if routing.kind == "dns" else []
     archive = [topology.recorder.connection] if topology.recorder else []
     kafka = [name for cluster in clusters for name in (cluster.connection, cluster.probe_connection)]
     logins = [name for flow in flows for name in (*flow.workers, flow.stop_hook)]
-    logins += [*(hook.connection for hook in hooks), *routing]
+    logins += [*(hook.connection for hook in hooks), *([routing.connection] if routing.kind == "http" else [])]
     readers: list[tuple[list[str | None], Callable[[str], str]]] = [
         (kafka, lambda name: address_of_kafka(unbound.kafka(name))),
         (logins, lambda name: address_of_login(unbound.login(name))),
+        (dns, lambda name: address_of_dns(unbound.dns(name))),
         (archive, lambda name: address_of_archive(unbound.archive_options(name))),
     ]
     return {name: _read_address(read, name) for names, read in readers for name in names if name}

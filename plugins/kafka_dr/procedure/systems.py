@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from kafka_dr.config.params import Request
+from kafka_dr.config.routing import DnsRoutingSettings
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.domain.own_names import OwnNames
@@ -28,6 +29,7 @@ from kafka_dr.hooks.connect.marker_connector import MarkerConnector
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
 from kafka_dr.hooks.http_tls import HttpTls
+from kafka_dr.hooks.site.dns_routing import DnsRouting
 from kafka_dr.hooks.site.drain import ApplicationDrain
 from kafka_dr.hooks.site.fence import FenceHook
 from kafka_dr.hooks.site.routing import ClientRouting, FileRouting, HttpRouting
@@ -209,7 +211,14 @@ class Systems:
         routing = self.topology.routing
         if routing.kind == "file":
             return FileRouting(Path(routing.path), self.scope)
+        if routing.kind == "dns":
+            return self.dns_routing(routing)
         return HttpRouting(*self._hook_login(routing.connection))
+
+    def dns_routing(self, settings: DnsRoutingSettings) -> DnsRouting:
+        """Return a client of the shared DNS name that leads applications to their cluster."""
+        self._refuse_in_drill("changing a DNS name", f"the name {settings.name}")
+        return DnsRouting(self.connections.dns(settings.connection), settings)
 
     def with_own_clients(self, request: Request | None = None) -> Self:
         """Return a new Systems that shares no client with this Systems; `request` replaces the request if given."""

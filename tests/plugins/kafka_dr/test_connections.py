@@ -14,7 +14,7 @@ from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 from kafka_dr.connections import _AIRFLOWS_DATABASE, Connections
 from kafka_dr.errors import BadInput, BindingBroken
 from kafka_dr.hooks.http_tls import HttpTls
-from kafka_dr.procedure.binding import BoundConnections, address_of_kafka, address_of_login
+from kafka_dr.procedure.binding import BoundConnections, address_of_dns, address_of_kafka, address_of_login
 from kafka_dr.procedure.entries import Binding
 
 TELLING = {
@@ -128,6 +128,47 @@ def database_under(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Let Airflow look up connections in the environment, then in its database under one of the backends' names."""
     backends = [EnvironmentVariablesBackend(), type(name, (Stored,), {})()]
     monkeypatch.setattr("airflow.sdk.execution_time.supervisor.ensure_secrets_backend_loaded", lambda: backends)
+
+
+ZONE = {"conn_type": "generic", "host": "ns1.example.com", "login": "key.", "password": "aGlkZGVu"}
+
+
+def test_a_zones_server_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Port, algorithm and servers may be left out; what is shown of it lacks the secret."""
+    monkeypatch.setenv("AIRFLOW_CONN_ZONE_X", json.dumps(ZONE))
+    login = Connections().dns("zone_x")
+    assert (login.server, login.port, login.algorithm, login.servers) == ("ns1.example.com", 53, "hmac-sha256", ())
+    assert login.secret == "aGlkZGVu" and "aGlkZGVu" not in repr(login)
+    more = {"port": 5353, "extra": {"algorithm": "hmac-sha512", "servers": ["ns2", "192.0.2.53:53"]}}
+    monkeypatch.setenv("AIRFLOW_CONN_ZONE_Y", json.dumps(ZONE | more))
+    login = Connections().dns("zone_y")
+    assert (login.port, login.algorithm, login.servers) == (5353, "hmac-sha512", ("ns2", "192.0.2.53:53"))
+    assert address_of_dns(login) == "dns://ns1.example.com:5353, servers ns2, 192.0.2.53:53 as key."
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"host": ""}, "names no DNS server"),
+        ({"extra": {"servers": "ns2"}}, "names no DNS server"),
+        ({"login": ""}, "has no TSIG key"),
+        ({"password": ""}, "has no TSIG key"),
+    ],
+)
+def test_a_zone_without_server_or_key_is_refused(change: dict, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may send from the right address could redirect clients without a key."""
+    monkeypatch.setenv("AIRFLOW_CONN_ZONE_X", json.dumps(ZONE | change))
+    with pytest.raises(BadInput, match=words) as refused:
+        Connections().dns("zone_x")
+    assert "aGlkZGVu" not in str(refused.value)
+
+
+def test_a_zone_that_moved_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run redirects clients where it was approved to."""
+    monkeypatch.setenv("AIRFLOW_CONN_ZONE_X", json.dumps(ZONE))
+    began = Binding(clusters={}, topology_digest="", addresses={"zone_x": "dns://ns0.example.com:53 as key."})
+    with pytest.raises(BindingBroken, match="zone_x: dns://ns1.example.com:53 as key., began with dns://ns0"):
+        BoundConnections(Connections(), began).dns("zone_x")
 
 
 @pytest.mark.parametrize("backend", ["MetastoreBackend", "ExecutionAPISecretsBackend"])

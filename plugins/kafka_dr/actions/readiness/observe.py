@@ -11,6 +11,7 @@ from kafka_dr.actions.fencing.old_flow import writers_on_target
 from kafka_dr.actions.fencing.rules import source_rules, standing_change, target_rules
 from kafka_dr.actions.groups.selected import group_views, held_in_scope, immovable_in_scope
 from kafka_dr.actions.readiness.clients import see_clients
+from kafka_dr.actions.readiness.dns import see_dns
 from kafka_dr.actions.readiness.logins import cluster_logins, other_logins
 from kafka_dr.actions.readiness.owners import owner_view
 from kafka_dr.actions.scope.flow_scope import copies_of_target, existing_originals, remote_partitions, scope_of
@@ -73,6 +74,7 @@ def observe_pair(
         reading = start(lambda: held_in_scope(procedure, *selected) if held is None else held)
         immovable = start(immovable_in_scope, procedure, *selected)
         # Session timeouts of static members take up to 15 s to find.
+        dns = start(see_dns, procedure)
         clients = start(lambda: see_clients(procedure, source, flow, scope, _groups_of(reading.result())))
         first, last = two_samples(procedure, partitions, target, apart)
         positions: pd.DataFrame = reading.result()
@@ -104,6 +106,7 @@ def observe_pair(
         unsigned_samples=procedure.topology.recorder is not None and not procedure.topology.recorder.public_keys,
         has_probe=procedure.topology.cluster(procedure.request.source).probe_connection is not None,
         clients=clients.result(),
+        dns=dns.result(),
     )
 
 

@@ -13,6 +13,7 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.blocker import MOST_LISTED
 from kafka_dr.domain.readiness.client_rights import users_of_other_logins
+from kafka_dr.domain.readiness.dns_checks import dns_notes
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.owners import owner_notes
 from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS
@@ -166,4 +167,5 @@ NOTES = (
     _key_notes,
     access_notes,
     _login_notes,
+    dns_notes,
 )

@@ -14,6 +14,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.logins.login_view import LoginView
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.readiness.owners import OwnerView
+from kafka_dr.domain.routing.dns_view import DnsView
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -200,6 +201,7 @@ class Observation:
         immovable: name -> type of groups that the flow selects and that have positions in scope, but that cannot be
             moved, because their type is unknown.
         clients: the source's clients of every kind.
+        dns: the shared DNS name by which clients find their cluster; None if they find it otherwise.
     """
 
     source: ClusterView
@@ -230,3 +232,4 @@ class Observation:
     trials: tuple[AccessTrial, ...] = ()
     cluster_logins: Mapping[str, LoginView] = field(default_factory=dict)
     other_logins: tuple[LoginView, ...] = ()
+    dns: DnsView | None = None

@@ -20,6 +20,7 @@ from kafka_dr.domain.readiness.alike_connectors import connectors_agree, stated_
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
 from kafka_dr.domain.readiness.connect_checks import stated_settings_agree, versions_suffice
+from kafka_dr.domain.readiness.dns_checks import dns_can_redirect
 from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target, members_leave
 from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
 from kafka_dr.domain.readiness.owners import owner_blockers
@@ -362,4 +363,5 @@ CHECKS: tuple[Check, ...] = (
     members_leave,
     fence_possible,
     nobody_puts_back,
+    dns_can_redirect,
 )

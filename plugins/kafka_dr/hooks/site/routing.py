@@ -64,12 +64,25 @@ class Redirected:
     seen: ClientRoute
 
 
+@dataclass(frozen=True)
+class SeenRecord:
+    """The routing record as it was read.
+
+    Attributes:
+        document: the whole routing record; None if no routing record exists.
+        basis: what a conditional write compares with what it finds; None if the routing system knows none.
+    """
+
+    document: Any
+    basis: Any = None
+
+
 class ClientRouting(ABC):
     """Reads and changes the routing record. A redirect to the cluster that the record already names changes nothing."""
 
     def current(self, timeout: float = 10.0) -> ClientRoute:
         """Return the route that a client would read now; HookUnavailable if there is no routing record."""
-        document = self._read(timeout)
+        document = self._read(timeout).document
         if document is None:
             raise HookUnavailable(
                 "there is no routing record",
@@ -80,7 +93,7 @@ class ClientRouting(ABC):
 
     def anchors(self, timeout: float = 10.0) -> list[Any]:
         """Return the journal's anchor that the last redirect left in the routing record; [] without one."""
-        document = self._read(timeout)
+        document = self._read(timeout).document
         anchor = document.get(_ANCHOR) if isinstance(document, dict) else None
         return [] if anchor is None else [anchor]
 
@@ -105,8 +118,8 @@ class ClientRouting(ABC):
                 " record is unchanged",
             )
         with self._exclusive():
-            document = self._read(timeout)
-            current = None if document is None else self._route(document)
+            seen = self._read(timeout)
+            current = None if seen.document is None else self._route(seen.document)
             if current is not None and route.same_target(current):
                 return Redirected(False, "nothing was written: the routing record already names this cluster", current)
             changes = {
@@ -114,7 +127,7 @@ class ClientRouting(ABC):
                 "bootstrap_servers": route.bootstrap_servers,
                 "version": current.version + 1 if current else 1,
             }
-            answered = self._write_with_anchor({**(document or {}), **changes}, anchor, timeout)
+            answered = self._write_with_anchor(seen, {**(seen.document or {}), **changes}, anchor, timeout)
             read_back = self.current(timeout)
         if not route.same_target(read_back):
             raise ReadBackFailed(
@@ -126,15 +139,17 @@ class ClientRouting(ABC):
             )
         return Redirected(True, answered, read_back)
 
-    def _write_with_anchor(self, document: dict[str, Any], anchor: Mapping[str, Any] | None, timeout: float) -> str:
+    def _write_with_anchor(
+        self, seen: SeenRecord, document: dict[str, Any], anchor: Mapping[str, Any] | None, timeout: float
+    ) -> str:
         """Write a routing record; if it is not taken with the anchor, write it without: clients come first."""
         document.pop(_ANCHOR, None)
         try:
-            return self._write({**document, **({_ANCHOR: dict(anchor)} if anchor else {})}, timeout)
+            return self._write(seen, {**document, **({_ANCHOR: dict(anchor)} if anchor else {})}, timeout)
         except HookUnavailable:
             if anchor is None:
                 raise
-            return self._write(document, timeout)
+            return self._write(seen, document, timeout)
 
     def _route(self, document: Any) -> ClientRoute:
         try:
@@ -150,12 +165,12 @@ class ClientRouting(ABC):
         return ClientRoute(cluster, servers, version)
 
     @abstractmethod
-    def _read(self, timeout: float) -> dict[str, Any] | None:
-        """Return the whole routing record; None if no routing record exists."""
+    def _read(self, timeout: float) -> SeenRecord:
+        """Return the whole routing record."""
 
     @abstractmethod
-    def _write(self, document: dict[str, Any], timeout: float) -> str:
-        """Replace the whole routing record; return the routing system's answer as text."""
+    def _write(self, seen: SeenRecord, document: dict[str, Any], timeout: float) -> str:
+        """Replace the whole routing record that was `seen`; return the routing system's answer as text."""
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -177,20 +192,20 @@ class FileRouting(ClientRouting):
     def __str__(self) -> str:
         return f"routing file {self._path}"
 
-    def _read(self, timeout: float) -> dict[str, Any] | None:
+    def _read(self, timeout: float) -> SeenRecord:
         try:
-            document: dict[str, Any] = read_json(self._path.read_bytes())
+            document = read_json(self._path.read_bytes())
         except FileNotFoundError:
-            return None
+            return SeenRecord(None)
         except (OSError, ValueError) as error:
             raise HookUnavailable(
                 "the routing record cannot be read",
                 one_line(error),
                 f"let the user of Airflow's tasks read {self}, and correct the file: {_VALID_RECORD}",
             ) from error
-        return document
+        return SeenRecord(document)
 
-    def _write(self, document: dict[str, Any], timeout: float) -> str:
+    def _write(self, seen: SeenRecord, document: dict[str, Any], timeout: float) -> str:
         if self._scope is not None:
             folder = Path(self._scope.routing_folder).resolve()
             self._scope.require_routing_file(str(self._path.resolve()), str(folder))
@@ -237,11 +252,11 @@ class HttpRouting(ClientRouting):
     def __str__(self) -> str:
         return f"client routing at {self._endpoint.base_url}"
 
-    def _read(self, timeout: float) -> dict[str, Any] | None:
+    def _read(self, timeout: float) -> SeenRecord:
         answer = self._endpoint.attempt("GET", "/route", timeout=timeout)
-        return None if answer.status == 404 else self._endpoint.accept(answer, "GET /route")
+        return SeenRecord(None if answer.status == 404 else self._endpoint.accept(answer, "GET /route"))
 
-    def _write(self, document: dict[str, Any], timeout: float) -> str:
+    def _write(self, seen: SeenRecord, document: dict[str, Any], timeout: float) -> str:
         """Send the routing record; a PUT that timed out raises no error, as the read-back shows its effect."""
         answer = self._endpoint.attempt("PUT", "/route", document, timeout)
         if not answer.timed_out:

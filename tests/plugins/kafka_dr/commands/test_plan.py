@@ -17,6 +17,7 @@ from kafka_dr.domain.fencing.armed_fence import armed_fences
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable, ReadBackFailed, Refusal
 from kafka_dr.hooks.brokers.group_requests import Position
+from kafka_dr.hooks.site.dns_servers import DnsLogin
 from kafka_dr.steps.planned.commit_groups import CommitGroups
 from kafka_dr.steps.shared.redirect_clients import RedirectClients
 from kafka_dr.vocabulary import Entry, Step
@@ -452,3 +453,20 @@ def test_without_the_target_only_the_way_back_is_printed(bench: Any, run: Any, t
     assert run(ID, "--by-hand", "opening", "--as", "carol")[0] == 0
     code, text = run(ID, "--by-hand", "opened", "--as", "carol")
     assert code == 2 and "asking standby failed" in text
+
+
+def test_a_dns_name_is_redirected_by_a_script(make_bench: Any, run: Any, tmp_path: Path) -> None:
+    """The script names the zone's server and what the name answers for the target, and holds no secret."""
+    names = {"zone": "example.com", "name": "kafka.example.com"}
+    answers = {"primary": "in-east.example.com", "standby": "in-west.example.com"}
+    bench = make_bench(routing={"kind": "dns", "connection": "zone", "answers": answers, **names})
+    login = DnsLogin("127.0.0.1", 9, "key.", "aGlkZGVu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(bench.connections), "dns", lambda *_: login, raising=False)
+        bench.stopped()
+        code, text = run(ID, "--commands", "--out", str(tmp_path / "out"))
+    script = (tmp_path / "out" / "redirect.nsupdate").read_text()
+    assert code == 0 and 'nsupdate -k "$DNS_KEY_FILE" redirect.nsupdate' in text
+    assert script.startswith("server 127.0.0.1 9\nzone example.com.\n") and "aGlkZGVu" not in script
+    assert "update add kafka.example.com. 30 CNAME in-west.example.com." in script
+    assert '\\"cluster\\":\\"standby\\"' in script

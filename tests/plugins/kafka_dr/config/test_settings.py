@@ -45,6 +45,15 @@ def write(folder: Path, text: str | bytes) -> Path:
     return path
 
 
+DNS = {
+    "kind": "dns",
+    "connection": "client_dns",
+    "zone": "example.com",
+    "name": "Kafka.example.com",
+    "answers": {"primary": "east.example.com", "standby": ["192.0.2.1", "2001:DB8::1"]},
+}
+
+
 def changed(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """The lab's topology after a change."""
     data = copy.deepcopy(yaml.safe_load(LAB))
@@ -101,6 +110,16 @@ def test_default_naming_and_optional_parts(tmp_path: Path) -> None:
     assert topology.names.remote("primary", "orders") == "primary.orders"
     seen = [topology.policy_of(group) for group in ("billing-live", "x-live", "other")]
     assert seen == ["fail", "boundary", "earliest"]
+
+
+def test_a_dns_name_compares_as_names_do(tmp_path: Path) -> None:
+    """Small letters and a final dot; addresses in their short form; a TTL by default."""
+    routing = load_topology(write(tmp_path, yaml.safe_dump(changed(lambda d: d.update(routing=DNS))))).routing
+    assert (routing.zone, routing.name, routing.record_name, routing.ttl_seconds) == (
+        "example.com.", "kafka.example.com.", "_switchback.kafka.example.com.", 30,
+    )  # fmt: skip
+    assert str(routing.expected["primary"]) == "CNAME east.example.com."
+    assert str(routing.expected["standby"]) == "A 192.0.2.1, AAAA 2001:db8::1"
 
 
 def with_logs(value: str) -> str:
@@ -359,6 +378,30 @@ def test_odd_aliases_are_refused(alias: str) -> None:
         (lambda d: d.update(groups=[{"pattern": " ", "policy": "fail"}]), "groups[0].pattern"),
         (lambda d: d.update(routing={"kind": "http", "path": "/x"}), "routing.connection: missing"),
         (lambda d: d.update(routing={"kind": "http", "path": "/x", "connection": "c"}), "routing.path: unknown key"),
+        *(
+            (lambda d, change=change: d.update(routing=DNS | change), words)
+            for change, words in (
+                ({"name": "kafka.other.com"}, "name kafka.other.com. is not below the zone example.com."),
+                ({"name": "example.com"}, "is not below the zone"),
+                ({"name": "kafka"}, "routing.name: 'kafka': expected a full DNS name"),
+                ({"zone": "192.0.2.1"}, "routing.zone"),
+                ({"ttl_seconds": 0}, "routing.ttl_seconds"),
+                ({"answers": {"primary": "east.example.com"}}, "routing.answers"),
+                ({"answers": DNS["answers"] | {"north": "n.example.com"}}, "'north' is not a cluster of this file"),
+                (
+                    {"answers": {"primary": "east.example.com", "other": "w.example.com"}},
+                    "no answers of 'standby', to which a flow could move clients",
+                ),
+                (
+                    {"answers": dict.fromkeys(("primary", "standby"), "a.example.com")},
+                    "two clusters have the same answers",
+                ),
+                ({"answers": DNS["answers"] | {"standby": ["west.example.com"]}}, "expected an IPv4 or IPv6 address"),
+                ({"answers": DNS["answers"] | {"standby": "kafka.example.com"}}, "cannot be its own answer"),
+                ({"name": ".".join(["x" * 60] * 4) + ".example.com"}, "routing.name"),
+                ({"secret": "x"}, "routing.secret"),
+            )
+        ),
         (
             lambda d: d["flows"][0].pop("connect"),
             "flows[0]: a map: a flow has either `connect`, its Connect worker, or `stop_hook`",

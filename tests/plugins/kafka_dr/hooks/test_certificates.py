@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from kafka_dr.errors import BadInput
-from kafka_dr.hooks.certificates import end_of_pem, end_of_server, read_pem
+from kafka_dr.hooks.certificates import end_of_pem, end_of_server, names_of_server, read_pem
 
 from lab.environment.production.certificates import LabAuthority
 from tests.support.json_server import served_over_tls
@@ -34,6 +34,16 @@ def test_the_end_of_a_file_and_of_a_server_is_the_certificates(authority: LabAut
     for clients_of in (None, authority):
         with served_over_tls(authority.files_of("server"), clients_of=clients_of) as url:
             assert end_of_server(url.removeprefix("https://")) == ends(file)
+
+
+def test_the_names_of_a_server_are_those_of_its_certificate(authority: LabAuthority) -> None:
+    """Whatever name is asked for."""
+    file = authority.files_of("server").certificate
+    stated = x509.load_pem_x509_certificate(file.read_bytes()).extensions
+    names = stated.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)
+    with served_over_tls(authority.files_of("server")) as url:
+        assert names and names_of_server(url.removeprefix("https://"), "kafka.example.com") == tuple(names)
+    assert names_of_server("127.0.0.1:9", "kafka.example.com", 0.2) is None
 
 
 def test_what_shows_no_certificate_has_no_end() -> None:

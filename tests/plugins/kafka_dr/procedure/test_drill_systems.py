@@ -125,6 +125,15 @@ def test_routing_over_http_is_refused(make_bench: Any) -> None:
         _ = Systems(REQUEST, load_topology(bench.topology), Known(), scope()).routing
 
 
+def test_routing_by_dns_is_refused(make_bench: Any) -> None:
+    """Before the key is read."""
+    answers = {"primary": "in-east.example.com", "standby": "in-west.example.com"}
+    names = {"zone": "example.com", "name": "kafka.example.com", "answers": answers}
+    bench = make_bench(routing={"kind": "dns", "connection": "zone", **names})
+    with pytest.raises(OutsideDrill):
+        _ = Systems(REQUEST, load_topology(bench.topology), Known(), scope()).routing
+
+
 def test_a_drill_redirects_its_own_clients(make_bench: Any, tmp_path: Path) -> None:
     """Its topology names a record in its own folder."""
     folder = tmp_path / DRILL_ID / "private"

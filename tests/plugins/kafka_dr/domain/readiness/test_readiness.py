@@ -27,6 +27,7 @@ from kafka_dr.domain.readiness.observation import (
     WorkerView,
 )
 from kafka_dr.domain.readiness.owners import OwnerView
+from kafka_dr.domain.routing.dns_view import DnsView
 from kafka_dr.domain.readiness.readiness import CHECKS, find_blockers, is_settling, standing_still
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -344,6 +345,7 @@ CLOSED = {
     "a member stays": (seen(clients=SeenClients(staying={"g": {"i": 60.1}}, waits=60.0)), "members_leave"),
     "nothing stops clients": (replace(source(rules=UNGUARDED), has_drain_hook=False), "fence_possible"),
     "rights are not ACL entries": (source(rules=replace(UNGUARDED, rights_elsewhere=True)), "fence_possible"),
+    "a DNS name elsewhere": (seen(dns=DnsView("kafka.example.com.", 30, leads_to="standby")), "dns_can_redirect"),
     "nothing to move": (seen(scope={}), "something_to_move"),
 }
 
