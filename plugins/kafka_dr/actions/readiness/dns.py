@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafka_dr.concurrently import run_concurrently
-from kafka_dr.domain.routing.dns_answers import covers
+from kafka_dr.domain.routing.dns_answers import certificate_covers
 from kafka_dr.domain.routing.dns_view import DnsView
 from kafka_dr.hooks.certificates import names_of_server
 from kafka_dr.procedure.run import Run
@@ -43,5 +43,5 @@ def _nameless(procedure: Run, alias: str, name: str) -> tuple[str, ...]:
     return tuple(
         f"{address} ({', '.join(known) or 'no name'})"
         for address, known in names
-        if known is not None and not covers(known, name)
+        if known is not None and not certificate_covers(known, name)
     )

@@ -13,10 +13,10 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.readiness.blocker import MOST_LISTED
 from kafka_dr.domain.readiness.client_rights import users_of_other_logins
-from kafka_dr.domain.readiness.dns_checks import dns_notes
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.domain.readiness.owners import owner_notes
 from kafka_dr.domain.readiness.readiness import BYTE_ARRAY_CONVERTER, CONVERTERS
+from kafka_dr.domain.routing.dns_readiness import dns_notes
 from kafka_dr.vocabulary import EXEMPT_TOPIC
 
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000

@@ -20,11 +20,11 @@ from kafka_dr.domain.readiness.alike_connectors import connectors_agree, stated_
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
 from kafka_dr.domain.readiness.connect_checks import stated_settings_agree, versions_suffice
-from kafka_dr.domain.readiness.dns_checks import dns_can_redirect
 from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target, members_leave
 from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
 from kafka_dr.domain.readiness.owners import owner_blockers
 from kafka_dr.domain.readiness.topic_checks import durability_kept, partitions_led, target_keeps_as_much
+from kafka_dr.domain.routing.dns_readiness import dns_can_redirect
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 CONVERTERS = ("key.converter", "value.converter", "header.converter")

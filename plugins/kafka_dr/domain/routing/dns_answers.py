@@ -82,7 +82,7 @@ def _normal(kind: str, value: str) -> str:
     return full_name(value) if kind == "CNAME" else str(ipaddress.ip_address(value))
 
 
-def covers(names: Iterable[str], name: str) -> bool:
+def certificate_covers(names: Iterable[str], name: str) -> bool:
     """Whether a certificate with these names is one for a host of that name, as TLS clients compare them.
 
     `*` stands for one whole label at the beginning.

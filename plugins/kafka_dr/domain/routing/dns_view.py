@@ -55,7 +55,7 @@ class DnsView:
 
     def lagging(self, expected: DnsAnswers) -> list[DnsServerView]:
         """Return the servers that answer, but not as `expected`."""
-        return lagging(self.servers, expected)
+        return servers_lagging(self.servers, expected)
 
     @property
     def silent(self) -> list[DnsServerView]:
@@ -63,6 +63,6 @@ class DnsView:
         return [server for server in self.servers if server.answers is None]
 
 
-def lagging(servers: tuple[DnsServerView, ...], expected: DnsAnswers) -> list[DnsServerView]:
+def servers_lagging(servers: tuple[DnsServerView, ...], expected: DnsAnswers) -> list[DnsServerView]:
     """Return those of the servers that answer, but not as `expected`."""
     return [server for server in servers if server.answers not in (None, expected)]

@@ -26,11 +26,11 @@ from kafka_dr.config.routing import DnsRoutingSettings
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.routing.dns_answers import ANSWER_TYPES, DnsAnswers, alias_of
-from kafka_dr.domain.routing.dns_view import DnsServerView, DnsView, lagging
+from kafka_dr.domain.routing.dns_view import DnsServerView, DnsView, servers_lagging
 from kafka_dr.errors import BadInput, Contradiction, HookUnavailable
 from kafka_dr.hooks.redaction import one_line
 from kafka_dr.hooks.site.dns_servers import NO_ANSWER, DnsLogin, DnsRecords, DnsServer, DnsServers, is_outdated
-from kafka_dr.hooks.site.routing import ClientRoute, ClientRouting, Redirected, SeenRecord
+from kafka_dr.hooks.site.routing import ClientRoute, ClientRouting, Redirected, SeenRouting
 
 #: Longest wait for one answer, and pause before all servers are asked again, in seconds.
 _REQUEST_SECONDS, _LOOK_AGAIN_SECONDS = 3.0, 0.25
@@ -142,9 +142,9 @@ class DnsRouting(ClientRouting):
             )
         return expected
 
-    def _read(self, timeout: float) -> SeenRecord:
+    def _read(self, timeout: float) -> SeenRouting:
         basis = self._basis(timeout)
-        return SeenRecord(self._document(basis), basis)
+        return SeenRouting(self._document(basis), basis)
 
     def _basis(self, timeout: float) -> _Basis:
         server, limit = self._servers.primary(), min(timeout, _REQUEST_SECONDS)
@@ -185,7 +185,7 @@ class DnsRouting(ClientRouting):
             f" TXT record of {self._settings.record_name} that is not Switchback's",
         )
 
-    def _write(self, seen: SeenRecord, document: dict[str, Any], timeout: float) -> str:
+    def _write(self, seen: SeenRouting, document: dict[str, Any], timeout: float) -> str:
         """Send a conditional update; one without answer raises no error, as the read-back shows its effect."""
         basis: _Basis = seen.basis
         update, ttl = self._conditional(basis), self._settings.ttl_seconds
@@ -235,7 +235,7 @@ class DnsRouting(ClientRouting):
     def _await_servers(self, alias: str, timeout: float) -> str:
         """Wait until no authoritative server leads elsewhere; return what they answer, as text."""
         expected, ends_at = self._expected(alias), time.monotonic() + timeout
-        while late := lagging(views := self.look_around(timeout), expected):
+        while late := servers_lagging(views := self.look_around(timeout), expected):
             if time.monotonic() >= ends_at:
                 raise self._behind(late, expected)
             time.sleep(_LOOK_AGAIN_SECONDS)

@@ -65,7 +65,7 @@ class Redirected:
 
 
 @dataclass(frozen=True)
-class SeenRecord:
+class SeenRouting:
     """The routing record as it was read.
 
     Attributes:
@@ -140,7 +140,7 @@ class ClientRouting(ABC):
         return Redirected(True, answered, read_back)
 
     def _write_with_anchor(
-        self, seen: SeenRecord, document: dict[str, Any], anchor: Mapping[str, Any] | None, timeout: float
+        self, seen: SeenRouting, document: dict[str, Any], anchor: Mapping[str, Any] | None, timeout: float
     ) -> str:
         """Write a routing record; if it is not taken with the anchor, write it without: clients come first."""
         document.pop(_ANCHOR, None)
@@ -165,11 +165,11 @@ class ClientRouting(ABC):
         return ClientRoute(cluster, servers, version)
 
     @abstractmethod
-    def _read(self, timeout: float) -> SeenRecord:
+    def _read(self, timeout: float) -> SeenRouting:
         """Return the whole routing record."""
 
     @abstractmethod
-    def _write(self, seen: SeenRecord, document: dict[str, Any], timeout: float) -> str:
+    def _write(self, seen: SeenRouting, document: dict[str, Any], timeout: float) -> str:
         """Replace the whole routing record that was `seen`; return the routing system's answer as text."""
 
     @contextmanager
@@ -192,20 +192,20 @@ class FileRouting(ClientRouting):
     def __str__(self) -> str:
         return f"routing file {self._path}"
 
-    def _read(self, timeout: float) -> SeenRecord:
+    def _read(self, timeout: float) -> SeenRouting:
         try:
             document = read_json(self._path.read_bytes())
         except FileNotFoundError:
-            return SeenRecord(None)
+            return SeenRouting(None)
         except (OSError, ValueError) as error:
             raise HookUnavailable(
                 "the routing record cannot be read",
                 one_line(error),
                 f"let the user of Airflow's tasks read {self}, and correct the file: {_VALID_RECORD}",
             ) from error
-        return SeenRecord(document)
+        return SeenRouting(document)
 
-    def _write(self, seen: SeenRecord, document: dict[str, Any], timeout: float) -> str:
+    def _write(self, seen: SeenRouting, document: dict[str, Any], timeout: float) -> str:
         if self._scope is not None:
             folder = Path(self._scope.routing_folder).resolve()
             self._scope.require_routing_file(str(self._path.resolve()), str(folder))
@@ -252,11 +252,11 @@ class HttpRouting(ClientRouting):
     def __str__(self) -> str:
         return f"client routing at {self._endpoint.base_url}"
 
-    def _read(self, timeout: float) -> SeenRecord:
+    def _read(self, timeout: float) -> SeenRouting:
         answer = self._endpoint.attempt("GET", "/route", timeout=timeout)
-        return SeenRecord(None if answer.status == 404 else self._endpoint.accept(answer, "GET /route"))
+        return SeenRouting(None if answer.status == 404 else self._endpoint.accept(answer, "GET /route"))
 
-    def _write(self, seen: SeenRecord, document: dict[str, Any], timeout: float) -> str:
+    def _write(self, seen: SeenRouting, document: dict[str, Any], timeout: float) -> str:
         """Send the routing record; a PUT that timed out raises no error, as the read-back shows its effect."""
         answer = self._endpoint.attempt("PUT", "/route", document, timeout)
         if not answer.timed_out:

@@ -27,8 +27,8 @@ from kafka_dr.domain.readiness.observation import (
     WorkerView,
 )
 from kafka_dr.domain.readiness.owners import OwnerView
-from kafka_dr.domain.routing.dns_view import DnsView
 from kafka_dr.domain.readiness.readiness import CHECKS, find_blockers, is_settling, standing_still
+from kafka_dr.domain.routing.dns_view import DnsView
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka_dr.domain.readiness.dns_checks import dns_can_redirect, dns_notes
 from kafka_dr.domain.routing.dns_answers import DnsAnswers
+from kafka_dr.domain.routing.dns_readiness import dns_can_redirect, dns_notes
 from kafka_dr.domain.routing.dns_view import DnsServerView, DnsView
 
 EAST, WEST = DnsAnswers.stated("in-east.example.com"), DnsAnswers.stated("in-west.example.com")
