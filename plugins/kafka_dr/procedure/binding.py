@@ -268,7 +268,7 @@ def _addresses_now(procedure: Run, connections: Any) -> dict[str, str]:
     flows = [flow for flow in (procedure.flow, procedure.reverse_flow) if flow]
     hooks = [hook for hook in (topology.drain, topology.source_probe, topology.fence_hook, topology.spark) if hook]
     routing = topology.routing
-    dns = [routing.connection] if routing.kind == "dns" else []
+    dns: list[str | None] = [routing.connection] if routing.kind == "dns" else []
     archive = [topology.recorder.connection] if topology.recorder else []
     kafka = [name for cluster in clusters for name in (cluster.connection, cluster.probe_connection)]
     logins = [name for flow in flows for name in (*flow.workers, flow.stop_hook)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import dns.rcode
@@ -202,6 +203,16 @@ def test_a_wrong_key_is_refused_and_never_shown(make_server: Any, key: str, secr
     told = f"{refused.value} {made.view(2.0)} {vars(made)}"
     assert key in told and secret not in told and SECRET not in told
     assert server.updates == 0 and made.view(2.0).refused
+
+
+def test_an_unknown_algorithm_is_refused(make_server: Any) -> None:
+    """Before anything is sent."""
+    server = make_server()
+    made = routing(server)
+    made._servers.login = replace(made._servers.login, algorithm="hmac-rot13")
+    with pytest.raises(BadInput, match="TSIG key of the DNS server cannot be used"):
+        made.redirect(TO_WEST)
+    assert "hmac-rot13" in made.view(1.0).refused
 
 
 def test_a_cluster_without_answers_is_refused(make_server: Any) -> None:
