@@ -36,8 +36,9 @@ from kafka_dr.config.objectives import Objectives
 from kafka_dr.config.readiness import ReadinessLimits
 from kafka_dr.config.routing import RoutingSettings
 from kafka_dr.config.run_limits import Approvers, ParamLimits
+from kafka_dr.domain.flow_graph.graph import FlowEdge, FlowGraph
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
-from kafka_dr.domain.mirror_maker.patterns import PatternList, pattern_list, pattern_problem
+from kafka_dr.domain.mirror_maker.patterns import PatternList, list_items, pattern_list, pattern_problem
 from kafka_dr.errors import BadInput
 
 
@@ -133,6 +134,8 @@ class Flow(Model):
             of the hook that stops MirrorMaker 2.
         isolation: isolation level of MirrorMaker 2's source consumer; MirrorMaker 2's own default is
             `read_uncommitted`.
+        runs: `always` if the flow also runs while the opposite flow runs, as both flows of an active-active pair do;
+            `in_turn` if only one of the two runs at a time.
         mirror_maker: settings of the flow, by MirrorMaker 2's names. With a Connect worker: settings from the worker's
             properties, such as converters, which Connect's REST API does not report. In dedicated mode: all settings of
             the flow. While the worker does not answer, they are read instead of the connectors' configuration.
@@ -146,6 +149,7 @@ class Flow(Model):
     stop_hook: Connection | None = None
     connectors: Connectors
     isolation: Isolation = "read_uncommitted"
+    runs: Literal["always", "in_turn"] = "in_turn"
     mirror_maker: dict[str, Setting] = Field(default_factory=dict)
     objectives: Objectives = Objectives()
     readiness: ReadinessLimits = ReadinessLimits()
@@ -163,6 +167,13 @@ class Flow(Model):
                 " same processes; name one source connector, and no `connect` of the checkpoint connector"
             )
         return self
+
+    @property
+    def edge(self) -> FlowEdge:
+        """Return the flow as an edge of the graph of flows."""
+        return FlowEdge(
+            self.source, self.target, self.runs == "always", list_items(self.mirror_maker.get("topics", ""))
+        )
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -313,6 +324,11 @@ class Topology(Model):
     def names(self) -> Naming:
         """Return the rules by which topics of one cluster are named on another, by the policy under `naming`."""
         return naming_of(self.naming, self.aliases)
+
+    @cached_property
+    def graph(self) -> FlowGraph:
+        """Return the flows as a graph of clusters."""
+        return FlowGraph(self.naming.policy, tuple(flow.edge for flow in self.flows))
 
     def cluster(self, alias: str) -> Cluster:
         """Return the cluster of an alias; raise BadInput for an unknown alias."""

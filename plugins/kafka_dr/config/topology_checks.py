@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
+from kafka_dr.config.flow_graph_checks import no_circles, no_merged_topics, opposite_flows_agree
 from kafka_dr.config.strict_yaml import Place, place_text
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_problems
 from kafka_dr.domain.mirror_maker.patterns import PATTERN_KEYS, pattern_problem
@@ -284,6 +285,9 @@ CHECKS: tuple[Check, ...] = (
     applications_are_of_known_clusters,
     notices_are_of_known_flows,
     dns_answers_are_of_all_clusters,
+    opposite_flows_agree,
+    no_circles,
+    no_merged_topics,
 )
 
 

@@ -32,6 +32,7 @@ from kafka_dr.actions.readiness.signs import (
     watcher_at,
 )
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
+from kafka_dr.actions.scope.flow_scope import flows_of_move
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.access.all_differences import brief_differences
 from kafka_dr.domain.access.differences import Difference
@@ -119,6 +120,11 @@ class FlowCheck:
     def _seconds_now(self) -> float:
         return self._now.timestamp()
 
+    @property
+    def _always_runs(self) -> bool:
+        """Whether the flow is meant to run beside the opposite flow, so that it is never at rest."""
+        return self._procedure.flow.runs == "always"
+
     def _add_figure(self, name: str, value: float | None, why: str) -> None:
         """Keep a figure for the verdict: it was true when the check began, or later."""
         self._figures.append(Figure(name, value, self._began.timestamp(), why))
@@ -130,7 +136,7 @@ class FlowCheck:
         observation = None if held else self._try("observation", self._observe)
         if held:
             outlook = self._left_alone("pair_held", held)
-        elif observation is not None and is_at_rest(observation):
+        elif observation is not None and not self._always_runs and is_at_rest(observation):
             at_rest = True
             outlook = self._left_alone("flow_at_rest", "the flow is stopped, and the opposite flow runs")
         else:
@@ -174,6 +180,7 @@ class FlowCheck:
             retest_days=self._procedure.flow.objectives.retest_days,
             movements=self._movements,
             differences=brief_differences(self._differences),
+            flows=flows_of_move(self._procedure, lost=True),
             awaited=self._awaited,
             recorder=None if self._pace is None else asdict(self._pace),
         )

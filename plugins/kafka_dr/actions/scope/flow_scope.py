@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from kafka_dr.domain.flow_graph.move import ClientMove
+from kafka_dr.domain.flow_graph.section import flows_section
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.errors import BadInput, ConnectUnavailable
@@ -71,6 +74,16 @@ def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> d
     topics = {tp.topic for tp in partitions}
     names = {topic: procedure.naming.remote(alias, topic) for topic in topics} | copies_of_target(procedure, topics)
     return {tp: TopicPartition(names[tp.topic], tp.partition) for tp in partitions}
+
+
+def flows_of_move(procedure: Run, lost: bool) -> dict[str, Any]:
+    """Return the plan's section on all flows of the topology, as of `flows_section`.
+
+    Args:
+        lost: whether the source is lost.
+    """
+    move = ClientMove(procedure.flow.source, procedure.flow.target, lost)
+    return flows_section(procedure.topology.graph, procedure.naming, move)
 
 
 def names_separate_directions(procedure: Run) -> bool:

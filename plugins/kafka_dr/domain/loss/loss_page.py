@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka_dr.domain.clients.inventory import clients_markdown
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_HOOK
+from kafka_dr.domain.flow_graph.section import flows_markdown
 from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, SourceLastSeen, offset_text
 from kafka_dr.domain.objectives.forecast import loss_forecast
 from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment, table_cell
@@ -59,6 +60,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             *_deleted_topics(plan),
             *opening_lines(plan),
+            *flows_markdown(plan.get("flows", {}), plan["source"]),
             "What cannot be proven:" if plan["unproven"] else "What cannot be proven: nothing.",
             *[f"- {table_cell(note)}" for note in plan["unproven"]],
             "",

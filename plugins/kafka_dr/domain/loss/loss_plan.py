@@ -86,6 +86,7 @@ class LossPlan:
         objectives: of the flow from source to target, as the topology states them; None if it states none.
         clients: what is known of the source's clients by kind: what the run does with them, and what their owners must
             do.
+        flows: what becomes of all flows, and what readers find afterwards, as of `flows_section`.
     """
 
     procedure_id: str
@@ -114,6 +115,7 @@ class LossPlan:
     warnings: tuple[str, ...] = ()
     objectives: Mapping[str, Any] | None = None
     clients: tuple[ClientsOfKind, ...] = ()
+    flows: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_dr.domain.access.differences_page import access_markdown, differences_markdown
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.clients.inventory import ClientsOfKind, clients_markdown
+from kafka_dr.domain.flow_graph.section import flows_markdown
 from kafka_dr.domain.objectives.forecast import move_forecast
 from kafka_dr.domain.plain_text import format_moment, table_cell
 from kafka_dr.domain.readiness.terms import terms_markdown
@@ -104,6 +105,7 @@ class FailoverPlan:
         access: by application, what its own login showed on the target; {} if the topology names none.
         differences: how the target differs for clients: `count`, the first ones as `shown`, and the `file` with all of
             them; {} for a drill.
+        flows: what becomes of all flows, and what readers find afterwards, as of `flows_section`.
     """
 
     procedure_id: str
@@ -135,6 +137,7 @@ class FailoverPlan:
     clients: tuple[ClientsOfKind, ...] = ()
     access: Mapping[str, str] = field(default_factory=dict)
     differences: Mapping[str, Any] = field(default_factory=dict)
+    flows: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
@@ -182,6 +185,7 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             *clients_markdown(plan.get("clients", ())),
             *_subscriptions(plan),
             "",
+            *flows_markdown(plan.get("flows", {}), plan["source"]),
             *_fence_lines(plan),
             *opening_lines(plan),
             *access_markdown(plan),

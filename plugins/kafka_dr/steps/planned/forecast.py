@@ -16,6 +16,7 @@ from kafka_dr.actions.readiness.plan import (
     refuse_unknown_groups,
     target_opening,
 )
+from kafka_dr.actions.scope.flow_scope import flows_of_move
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.clients.inventory import list_clients
@@ -94,6 +95,7 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         clients=list_clients(replace(observed.clients, logged=logged)),
         access=ready.access or {},
         differences=keep_differences(procedure, observed),
+        flows=flows_of_move(procedure, lost=False),
     )
 
 
