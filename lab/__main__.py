@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lab.environment.bring_up import ISOLATIONS, POLICIES, up
+from lab.environment.layout.flows import LAYOUTS
+from lab.environment.layout.flows import OPTION as CLUSTERS_OPTION
 from lab.environment.logins.kinds import CHOICES
 from lab.environment.production.profile import PROFILES
 from lab.environment.state import DEFAULT_STATE, Lab
@@ -31,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m lab", description="two Kafka clusters, MirrorMaker 2 and Airflow on this machine"
+        prog="python -m lab", description="Kafka clusters, MirrorMaker 2 and Airflow on this machine"
     )
     commands = parser.add_subparsers(required=True, metavar="up|down|status|run")
     up_command = _command(commands, "up", "start what does not run, and wait until the lab works", _up)
@@ -45,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     up_command.add_argument("--profile", choices=PROFILES, help="size and security of the clusters (default: small)")
     up_command.add_argument("--logins", choices=CHOICES, help="how clients log in, in profile small (default: scram)")
+    up_command.add_argument(CLUSTERS_OPTION, choices=LAYOUTS, help="clusters and flows between them (default: pair)")
     for option, what in ((KAFKA_OPTION, "a cluster's brokers"), (CONNECT_OPTION, "its Connect worker and MM2")):
         up_command.add_argument(
             option, action="append", metavar="ALIAS=VERSION", help=f"Kafka version of {what}; may be repeated"
@@ -93,6 +96,7 @@ def _up(options: argparse.Namespace) -> int:
         kafka=read_pairs(KAFKA_OPTION, options.kafka),
         connect=read_pairs(CONNECT_OPTION, options.connect),
         logins=options.logins,
+        clusters=options.clusters,
     )
     return 0
 

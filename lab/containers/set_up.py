@@ -16,7 +16,7 @@ from lab.containers.stack import ROOT
 from lab.environment.airflow_services import wait_for_airflow
 from lab.environment.bring_up import grant_rights
 from lab.environment.brokers import admin_client
-from lab.environment.connect import create_flow
+from lab.environment.connect import create_flows
 from lab.environment.progress import ProgressLines
 from lab.environment.replication_check import prove_replication
 from lab.environment.state import ALIASES, Lab
@@ -37,7 +37,7 @@ def set_up_kafka(lab: Lab, progress: ProgressLines) -> None:
 def create_connectors(lab: Lab, progress: ProgressLines) -> None:
     """connectors-init: create both flows' connectors; write a test record on the primary and read it on the standby."""
     for worker in ALIASES:
-        lab.once(f"flow-{worker}", lambda worker=worker: create_flow(lab, worker))  # type: ignore[misc]
+        lab.once(f"flow-{worker}", lambda worker=worker: create_flows(lab, worker))  # type: ignore[misc]
     progress.say("MirrorMaker 2: primary->standby runs, standby->primary is STOPPED")
     # Only once per stack: after a procedure has moved clients, a test record could disturb the procedure.
     lab.once("replication-proof", lambda: progress.say(prove_replication(lab)))

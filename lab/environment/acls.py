@@ -13,6 +13,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from lab.environment.layout.flows import LAYOUTS, PAIR, Layout
 from lab.environment.state import ALIASES, DRILL_CLIENT
 
 REQUEST_SECONDS = 30.0
@@ -68,16 +69,19 @@ def _drill_rights() -> Iterator[AclBinding]:
             yield _binding(DRILL_CLIENT, resource, "__switchback-drill.", _PREFIXED, operation)
 
 
-def standing_fence(alias: str, policy: str) -> list[AclBinding]:
+def standing_fence(alias: str, policy: str, layout: Layout = LAYOUTS[PAIR]) -> list[AclBinding]:
     """Return the DENY ACL entries that a cluster has before any procedure has run; [] if the cluster has none.
 
-    The standby refuses all writes of the user `producer` until a failover's `open_target`. Under default naming both
-    clusters refuse this user's writes to mirrored topics (prefix: the other cluster's alias), also after a failover.
+    The standby of a pair refuses all writes of the user `producer` until a failover's `open_target`. Under default
+    naming every cluster refuses this user's writes to mirrored topics (prefix: the other cluster's alias), also after a
+    failover.
     """
-    other = "standby" if alias == "primary" else "primary"
     everything = _binding("producer", _TOPIC, "*", _LITERAL, "WRITE", AclPermissionType.DENY)
-    mirrored = _binding("producer", _TOPIC, f"{other}.", _PREFIXED, "WRITE", AclPermissionType.DENY)
-    return [everything] * (alias == "standby") + [mirrored] * (policy == "default")
+    mirrored = [
+        _binding("producer", _TOPIC, f"{other}.", _PREFIXED, "WRITE", AclPermissionType.DENY)
+        for other in layout.sources_of(alias)
+    ]
+    return [everything] * (alias in layout.fenced) + mirrored * (policy == "default")
 
 
 def create_bindings(client: AdminClient, bindings: list[AclBinding]) -> None:

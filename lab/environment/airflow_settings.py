@@ -74,7 +74,7 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
     principals = {"": "orchestrator", "_probe": "probe", **drill}
     kafka = {
         f"kafka_{alias}{suffix}": {"conn_type": "kafka", "extra": lab.client_properties(alias, principal)}
-        for alias in ALIASES
+        for alias in record.aliases
         for suffix, principal in principals.items()
     }
     web = {name: {"conn_type": "http", "host": url} | _tls(lab) for name, url in _workers(lab).items()}
@@ -95,7 +95,9 @@ def _workers(lab: Lab) -> dict[str, str]:
     """Return the URLs of the lab's Connect workers, by connection id; those of one group separated by commas."""
     record = lab.load()
     flows = {
-        f"connect_{alias}": ",".join(lab.connect_urls(alias)) for alias in ALIASES if not record.runs_dedicated(alias)
+        f"connect_{alias}": ",".join(lab.connect_urls(alias))
+        for alias in record.aliases
+        if not record.runs_dedicated(alias)
     }
     drills = {f"connect_drill_{alias}": lab.drill_connect_url(alias) for alias in ALIASES if record.has_drill_workers}
     return flows | drills

@@ -16,10 +16,20 @@ from lab.environment import acls
 from lab.environment.airflow_services import components_live, run_warm_up, start_airflow, wait_for_airflow
 from lab.environment.airflow_settings import write_environment
 from lab.environment.brokers import admin_client, start_broker
-from lab.environment.connect import WorkerProcess, create_flow, flow_is_stopped, flow_worker, serve_worker
+from lab.environment.connect import WorkerProcess, create_flows, flow_is_stopped, flow_worker, serve_worker
 from lab.environment.dedicated_mirror_maker import start_dedicated
 from lab.environment.drills.markers import mark_environment
 from lab.environment.drills.worker import drill_worker
+from lab.environment.layout.flows import (
+    AGGREGATION,
+    LAYOUTS,
+    OPTION,
+    PAIR,
+    THIRD,
+    LabFlow,
+    choose_policy,
+    refuse_combination,
+)
 from lab.environment.locks import exclusive_lock
 from lab.environment.logins.kinds import ISSUER, SCRAM, has_issuer
 from lab.environment.logins.set_up import named_as_logged_in, prepare_logins
@@ -61,6 +71,7 @@ POLICIES = ("identity", "default")
 ISOLATIONS = ("read_uncommitted", "read_committed")
 PORTS = [*ALIASES, *(f"{kind}_{alias}" for kind in ("controller", "connect") for alias in ALIASES)]
 PORTS += map(drill_port, ALIASES)
+THIRD_PORTS = [THIRD, f"controller_{THIRD}", f"connect_{THIRD}"]
 PORTS += ["airflow", "airflow_worker_log", "airflow_trigger_log", "drain", "spark_master", "spark_page", "stop_hook"]
 _OWN_NAMES = ("topology.yaml", "routing.json", "airflow.env", "journal.db", "lab")
 
@@ -77,13 +88,15 @@ def up(
     kafka: Mapping[str, str] | None = None,
     connect: Mapping[str, str] | None = None,
     logins: str | None = None,
+    clusters: str | None = None,
 ) -> dict[str, Any]:
     """Start a lab, or the parts of an existing lab that are not running; return the lab's status document.
 
     Args:
         state: the lab's folder, which may exist and contain foreign files.
         airflow: start Airflow, too; False does not stop an Airflow that runs.
-        policy: naming, ``identity`` or ``default``; None: as in the existing lab, ``identity`` for a new lab.
+        policy: naming, ``identity`` or ``default``; None: as in the existing lab, ``identity`` for a new lab that is a
+            pair.
         isolation: isolation level with which MirrorMaker 2 reads; None: as in the existing lab, ``read_uncommitted``
             for a new lab.
         spark_workers: number of workers of a standalone Spark cluster; 0: Spark runs inside the task; None: as in the
@@ -97,6 +110,7 @@ def up(
         connect: Kafka version of Connect workers and MirrorMaker 2, likewise.
         logins: how clients log in, one of `CHOICES` in `logins/kinds.py`; None: as in the existing lab, `scram` for a
             new lab.
+        clusters: the layout, one of `LAYOUTS` in `layout/flows.py`; None: as in the existing lab, `pair` for a new lab.
 
     Raises:
         LabError: a process did not start (the text has the last lines of its logs), the existing lab has other
@@ -104,10 +118,18 @@ def up(
     """
     lab, progress = Lab(state), progress or ProgressLines()
     with exclusive_lock(lab.root):
+        policy = choose_policy(clusters, policy)
+        refuse_combination(
+            clusters,
+            profile=profile not in (None, SMALL),
+            dedicated_mode=dedicated,
+            logins=logins not in (None, SCRAM),
+            older_versions=kafka or connect,
+        )
         versions = choose_versions(lab, kafka, connect, policy or "identity", dedicated or False)
         if logins not in (None, SCRAM) and (kafka or connect):
             raise LabError(f"only the newest Kafka has logins {logins} in the lab; leave out one of the two")
-        _open(lab, policy, isolation, airflow, spark_workers, dedicated, profile, logins)
+        _open(lab, policy, isolation, airflow, spark_workers, dedicated, profile, logins, clusters)
         keep_versions(lab, versions)
         progress.say(f"lab under {lab.root}, {lab.load().policy} naming")
         fetch_versions(versions, progress)
@@ -175,6 +197,7 @@ def _open(
     dedicated: bool | None = None,
     profile: str | None = None,
     logins: str | None = None,
+    clusters: str | None = None,
 ) -> None:
     if not lab.exists():
         if profile == PRODUCTION and dedicated:
@@ -183,13 +206,13 @@ def _open(
             raise LabError(f"only profile small with Connect workers has logins {logins}; leave out one of the two")
         _refuse_foreign_files(lab)
         options = (policy or "identity", isolation or "read_uncommitted", spark_workers or 0, dedicated or False)
-        lab.save(_new_record(*options, profile=profile or SMALL, logins=logins or SCRAM))
+        lab.save(_new_record(*options, profile=profile or SMALL, logins=logins or SCRAM, clusters=clusters or PAIR))
     record = lab.load()
     choices = (
         (profile, record.profile, "profile"),
         (policy, record.policy, "naming"), (isolation, record.isolation, "isolation"),
         (spark_workers, record.spark_workers, "Spark workers"), (dedicated, record.dedicated, "dedicated mode"),
-        (logins, record.logins, "logins"),
+        (logins, record.logins, "logins"), (clusters, record.clusters, OPTION),
     )  # fmt: skip
     for requested, present, option in choices:
         if requested is not None and requested != present:
@@ -222,10 +245,13 @@ def _new_record(
     dedicated: bool = False,
     profile: str = SMALL,
     logins: str = SCRAM,
+    clusters: str = PAIR,
 ) -> LabRecord:
-    options: dict[str, Any] = {"spark_workers": spark_workers, "dedicated": dedicated, "logins": logins}
+    options: dict[str, Any] = {"spark_workers": spark_workers, "dedicated": dedicated}
+    options |= {"logins": logins, "clusters": clusters}
     if profile == SMALL:
-        ports = free_ports([*PORTS, *([ISSUER] if has_issuer(logins) else [])])
+        more = [*([ISSUER] if has_issuer(logins) else []), *(THIRD_PORTS if clusters == AGGREGATION else [])]
+        ports = free_ports([*PORTS, *more])
         return make_record(policy, isolation, ports, **options)
     ports, hosts = free_ports([*PORTS, *extra_ports(ALIASES)]), {POSTGRES: LOOPBACK}
     record = make_record(policy, isolation, ports, DATABASES, profile=profile, hosts=hosts, **options)
@@ -258,7 +284,7 @@ def make_record(
         airflow_secrets={
             name: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode() for name in ("fernet", "jwt", "api")
         },
-        cluster_ids={alias: _cluster_id() for alias in ALIASES},
+        cluster_ids={alias: _cluster_id() for alias in LAYOUTS[more.get("clusters", PAIR)].aliases},
         **more,
     )
 
@@ -270,7 +296,7 @@ def _cluster_id() -> str:
 
 
 def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
-    _in_parallel([partial(_start_site, lab, alias, progress) for alias in ALIASES])
+    _in_parallel([partial(_start_site, lab, alias, progress) for alias in lab.load().aliases])
     # After the other workers, which so are ready sooner; beside the proof of replication, which mostly waits.
     drill_workers = [drill_worker(lab, alias) for alias in ALIASES if lab.load().has_drill_workers]
     starts = [partial(_start_worker, lab, worker, progress) for worker in drill_workers]
@@ -278,22 +304,27 @@ def _start_kafka(lab: Lab, progress: ProgressLines) -> None:
 
 
 def _start_replication(lab: Lab, progress: ProgressLines) -> None:
-    for alias in ALIASES:
-        lab.once(f"flow-{alias}", partial(_start_flow, lab, alias))
-    progress.say("MirrorMaker 2: primary->standby runs, standby->primary is STOPPED")
+    for alias in lab.load().aliases:
+        lab.once(f"flow-{alias}", partial(_start_flows, lab, alias))
+    told = [f"{flow.source}->{flow.target} {'runs' if flow.runs else 'is STOPPED'}" for flow in lab.load().layout.flows]
+    progress.say(f"MirrorMaker 2: {', '.join(told)}")
     # After a procedure has stopped the flow or moved clients, a test record could disturb the procedure.
     if flow_is_stopped(lab, "standby") or json.loads(lab.routing.read_text())["cluster"] != "primary":
         progress.say("replication is not tested, because a procedure has stopped primary->standby or moved the clients")
     else:
-        progress.say(prove_replication(lab))
+        _in_parallel([partial(_prove, lab, flow, progress) for flow in lab.load().layout.flows if flow.runs])
 
 
-def _start_flow(lab: Lab, worker: str) -> None:
-    """Start the flow to a worker's cluster in a new lab; `up` does this once, because procedures stop flows later."""
+def _prove(lab: Lab, flow: LabFlow, progress: ProgressLines) -> None:
+    progress.say(prove_replication(lab, flow.source, flow.target))
+
+
+def _start_flows(lab: Lab, worker: str) -> None:
+    """Start the flows to a worker's cluster in a new lab; `up` does this once, because procedures stop flows later."""
     if lab.load().runs_dedicated(worker):
         start_dedicated(lab)
     else:
-        create_flow(lab, worker)
+        create_flows(lab, worker)
 
 
 def _start_site(lab: Lab, alias: str, progress: ProgressLines) -> None:
@@ -319,8 +350,10 @@ def _start_worker(lab: Lab, worker: WorkerProcess, progress: ProgressLines) -> N
 
 def grant_rights(lab: Lab, alias: str) -> None:
     """Create a cluster's ACL entries, once per lab, so that fences that a procedure set or lifted stay unchanged."""
-    rights = named_as_logged_in(lab, alias, [*acls.client_rights(), *acls.standing_fence(alias, lab.load().policy)])
-    if lab.load().is_production:
+    record = lab.load()
+    fence = acls.standing_fence(alias, record.policy, record.layout)
+    rights = named_as_logged_in(lab, alias, [*acls.client_rights(), *fence])
+    if record.is_production:
         rights += rights_by_certificate(rights)
     lab.once(f"acls-{alias}", lambda: acls.create_bindings(admin_client(lab, alias), rights))
 

@@ -14,11 +14,12 @@ import requests
 
 from lab.environment.brokers import LARGEST_MESSAGE
 from lab.environment.jvm import java_command, properties_text
+from lab.environment.layout.flows import LabFlow
 from lab.environment.logins.clients import java_login, java_settings
 from lab.environment.production.profile import member_name
 from lab.environment.production.transport import rest_settings
 from lab.environment.progress import wait_until
-from lab.environment.state import ALIASES, DEDICATED, Lab, write_private
+from lab.environment.state import DEDICATED, Lab, write_private
 from lab.environment.versions.releases import RELEASES, Release
 
 READY_SECONDS = 240.0
@@ -111,20 +112,26 @@ def worker_command(lab: Lab, worker: WorkerProcess) -> list[str]:
     return java_command(lab, worker.name, worker.heap, main, str(_properties_path(lab, worker)), version=version)
 
 
-def create_flow(lab: Lab, worker: str) -> None:
-    """Create the connectors of the flow to a worker's cluster: RUNNING on the standby, STOPPED on the primary.
+def create_flows(lab: Lab, worker: str) -> None:
+    """Create the connectors of the flows to a worker's cluster: RUNNING or STOPPED, as the lab's layout says.
 
     The heartbeat connector always runs and writes to the cluster beside its worker; mirrored heartbeats on the other
     cluster show that the worker runs.
     """
-    source, target = FLOWS[worker]
+    for flow in lab.load().layout.flows:
+        if flow.target == worker:
+            _create_flow(lab, flow)
+
+
+def _create_flow(lab: Lab, flow: LabFlow) -> None:
+    source, worker = flow.source, flow.target
     existing = call_worker(lab, worker, "GET", "/connectors").json()
     for kind in KINDS:
-        name = connector_name(source, target, kind)
-        state = "RUNNING" if worker == "standby" or kind == "heartbeat" else "STOPPED"
+        name = connector_name(source, worker, kind)
+        state = "RUNNING" if flow.runs or kind == "heartbeat" else "STOPPED"
         chosen = {"initial_state": state} if release_of_worker(lab, worker).stops_connectors else {}
         if name not in existing:
-            body = {"name": name, "config": connector_config(lab, source, target, kind), **chosen}
+            body = {"name": name, "config": connector_config(lab, source, worker, kind), **chosen}
             wait_until(partial(_created, lab, worker, body), f"{name} to be created", READY_SECONDS)
         if state == "STOPPED" and not chosen:
             wait_until(partial(_paused, lab, worker, name), f"{name} to be PAUSED", READY_SECONDS)
@@ -208,8 +215,13 @@ def connector_config(lab: Lab, source: str, target: str, kind: str) -> dict[str,
         "header.converter": _BYTES,
         "errors.tolerance": "none",
         **release_of_worker(lab, target).named(settings_of(lab, kind)),
-        **({"heartbeats.replication.enabled": "false"} if (kind, source) == ("source", "standby") else {}),
+        **({"heartbeats.replication.enabled": "false"} if kind == "source" and _is_way_back(lab, source) else {}),
     }
+
+
+def _is_way_back(lab: Lab, source: str) -> bool:
+    """Whether the flows that read a cluster are STOPPED in a new lab."""
+    return source == "standby" and not lab.load().layout.always
 
 
 def settings_of(lab: Lab, kind: str) -> dict[str, str]:
@@ -235,7 +247,7 @@ _OF_KIND = {
     "source": {
         "topics": ".*",
         "topics.exclude": r"__.*,.*\.replica,mm2.*\.internal,.*\.checkpoints\.internal"
-        r",heartbeats,(primary|standby)\.heartbeats,.*switchback-drill.*",
+        r",heartbeats,(primary|standby|third)\.heartbeats,.*switchback-drill.*",
         "replication.factor": "1",
         "refresh.topics.interval.seconds": "1",
         "sync.topic.acls.enabled": "false",
@@ -318,7 +330,7 @@ def login_provider(lab: Lab) -> dict[str, object]:
 def write_login(lab: Lab) -> None:
     """Write MirrorMaker 2's login on both clusters to a file of mode 0600."""
     record = lab.load()
-    logins = {f"login_{alias}": java_login(record, lab.authority, alias, MIRROR_MAKER) for alias in ALIASES}
+    logins = {f"login_{alias}": java_login(record, lab.authority, alias, MIRROR_MAKER) for alias in record.aliases}
     write_private(_secrets_path(lab), properties_text(dict(logins)))
 
 

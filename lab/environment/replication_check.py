@@ -1,4 +1,4 @@
-"""The last check of `up`: write a test record on the primary and read this record on the standby."""
+"""The last check of `up`: write a test record on a flow's source, such as the primary, and read it on its target."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ TOPIC = "lab-readiness"
 PROOF_SECONDS = 120.0
 
 
-def prove_replication(lab: Lab) -> str:
-    """Write a record on the primary as user `producer`, and wait until the standby has it; return one line of text.
+def prove_replication(lab: Lab, source: str = "primary", target: str = "standby") -> str:
+    """Write a record on the source as user `producer`, and wait until the target has it; return one line of text.
 
-    The line states the seconds that replication took, or that the primary refused the record.
+    The line states the seconds that replication took, or that the source refused the record.
 
     Raises:
-        LabError: the standby did not have the topic or the record in time.
+        LabError: the target did not have the topic or the record in time.
     """
-    _ensure_topic(lab)
+    _ensure_topic(lab, source)
     start, token = time.monotonic(), uuid.uuid4().hex.encode()
-    refusal = _write(lab, token)
+    refusal = _write(lab, source, token)
     if refusal:
-        return f"replication is not proven: the primary refuses producers ({refusal})"
-    _await_record(lab, token)
-    return f"a record written on primary was read on standby after {time.monotonic() - start:.1f} s"
+        return f"replication is not proven: {source} refuses producers ({refusal})"
+    _await_record(lab, source, target, token)
+    return f"a record written on {source} was read on {target} after {time.monotonic() - start:.1f} s"
 
 
-def _ensure_topic(lab: Lab) -> None:
-    client = admin_client(lab, "primary")
+def _ensure_topic(lab: Lab, source: str) -> None:
+    client = admin_client(lab, source)
     if TOPIC not in client.list_topics(timeout=10).topics:
         client.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=-1)])[TOPIC].result(timeout=30)
 
 
-def _write(lab: Lab, token: bytes) -> str:
-    """Write one record on the primary; return why it was refused, or "" if it was accepted."""
+def _write(lab: Lab, source: str, token: bytes) -> str:
+    """Write one record on the source; return why it was refused, or "" if it was accepted."""
     refusals: list[str] = []
-    producer = Producer({**lab.client_properties("primary", "producer"), "log_level": 0, "message.timeout.ms": 30_000})
+    producer = Producer({**lab.client_properties(source, "producer"), "log_level": 0, "message.timeout.ms": 30_000})
 
     def delivered(error: object, _: Message) -> None:
         if error:
@@ -54,22 +54,24 @@ def _write(lab: Lab, token: bytes) -> str:
     return "; ".join(refusals)
 
 
-def _await_record(lab: Lab, token: bytes) -> None:
-    topic = TOPIC if lab.load().policy == "identity" else f"primary.{TOPIC}"
-    watcher = admin_client(lab, "standby")
+def _await_record(lab: Lab, source: str, target: str, token: bytes) -> None:
+    topic = TOPIC if lab.load().policy == "identity" else f"{source}.{TOPIC}"
+    watcher = admin_client(lab, target)
     wait_until(
-        lambda: _exists(watcher.list_topics(topic, timeout=5).topics[topic]), f"topic {topic} on standby", PROOF_SECONDS
+        lambda: _exists(watcher.list_topics(topic, timeout=5).topics[topic]),
+        f"topic {topic} on {target}",
+        PROOF_SECONDS,
     )
     consumer = Consumer({
-        **lab.client_properties("standby", "consumer"), "group.id": "__lab_readiness", "enable.auto.commit": False,
+        **lab.client_properties(target, "consumer"), "group.id": "__lab_readiness", "enable.auto.commit": False,
         "isolation.level": "read_uncommitted", "auto.offset.reset": "earliest", "log_level": 0,
     })  # fmt: skip
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
-        wait_until(lambda: _next_is(consumer, token), "the test record on standby", PROOF_SECONDS, pause=0.0)
+        wait_until(lambda: _next_is(consumer, token), f"the test record on {target}", PROOF_SECONDS, pause=0.0)
     except LabError as error:
-        worker = DEDICATED if lab.load().dedicated else "connect-standby"
-        raise LabError(f"{error}; read in {lab.logs}/{worker}.log why primary->standby mirrors nothing") from None
+        worker = DEDICATED if lab.load().runs_dedicated(target) else f"connect-{target}"
+        raise LabError(f"{error}; read in {lab.logs}/{worker}.log why {source}->{target} mirrors nothing") from None
     finally:
         consumer.close()
 

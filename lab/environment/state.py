@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lab.environment.layout.flows import LAYOUTS, PAIR, Layout
 from lab.environment.logins.clients import librdkafka_login
 from lab.environment.logins.kinds import KINDS_OF, SCRAM
 from lab.environment.processes import ProcessTable
@@ -57,6 +58,7 @@ class LabRecord:
         kafka: Kafka version of a cluster's brokers, by alias; clusters that are not listed run the newest version.
         connect: Kafka version of a cluster's Connect worker and MirrorMaker 2, likewise.
         logins: how clients log in to the clusters, one of `CHOICES` in `logins/kinds.py`.
+        clusters: the layout, one of `LAYOUTS` in `layout/flows.py`.
     """
 
     policy: str
@@ -75,6 +77,17 @@ class LabRecord:
     kafka: dict[str, str] = field(default_factory=dict)
     connect: dict[str, str] = field(default_factory=dict)
     logins: str = SCRAM
+    clusters: str = PAIR
+
+    @property
+    def layout(self) -> Layout:
+        """The lab's clusters and flows."""
+        return LAYOUTS[self.clusters]
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The aliases of the lab's clusters."""
+        return self.layout.aliases
 
     def address(self, name: str) -> str:
         """Return "host:port" of a service by its name in `ports`."""
@@ -253,7 +266,7 @@ class Lab:
         record = self.load()
         return {
             "profile": record.profile,
-            "clusters": {alias: self._cluster_status(record, alias) for alias in ALIASES},
+            "clusters": {alias: self._cluster_status(record, alias) for alias in record.aliases},
             "airflow": self._airflow_status(record) if record.airflow else None,
             "topology": str(self.topology),
             "evidence": str(self.evidence),

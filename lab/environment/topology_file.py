@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from lab.environment.connect import FLOWS, KINDS, connector_name
+from lab.environment.connect import KINDS, connector_name
 from lab.environment.dedicated_mirror_maker import all_settings
 from lab.environment.drills.markers import ENVIRONMENT
 from lab.environment.logins.clients import principal_name
@@ -34,10 +34,11 @@ def write_routing(lab: Lab) -> None:
 
 def topology_settings(lab: Lab) -> dict[str, Any]:
     """Return the content of the topology file, in the form in which the product reads it."""
+    record = lab.load()
     return {
-        "clusters": {alias: _cluster(lab, alias) for alias in ALIASES},
-        "naming": NAMING[lab.load().policy],
-        "flows": [_flow(lab, source, target) for source, target in FLOWS.values()],
+        "clusters": {alias: _cluster(lab, alias) for alias in record.aliases},
+        "naming": NAMING[record.policy],
+        "flows": [_flow(lab, flow.source, flow.target) for flow in record.layout.flows],
         "drain": {"connection": "drain_app"},
         # The demo application serves drain hook and source probe; while it does not run, the probe gets no answer.
         "source_probe": {"connection": "drain_app"},
@@ -51,7 +52,7 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
         "recorder": {"archive": f"file://{lab.archive}", "public_keys": [public_key_of(lab.recorder_key)]},
         "metrics": {"connection": "switchback_metrics"},
         "cool_down_seconds": 0,
-        **({} if lab.load().published else {"drill": _drill(lab)}),
+        **({} if record.published else {"drill": _drill(lab)}),
     }
 
 
@@ -91,6 +92,7 @@ def _flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
     return {
         "source": source,
         "target": target,
+        **({"runs": "always"} if lab.load().layout.always else {}),
         "connect": f"connect_{target}",
         "connectors": {kind: connector_name(source, target, kind) for kind in KINDS},
         "objectives": dict(OBJECTIVES),

@@ -14,7 +14,7 @@ from lab.environment.logins.clients import principal_name
 from lab.environment.logins.kinds import CERTIFICATES, ISSUER, SCRAM, broker_certificate
 from lab.environment.production.profile import KEY_STORES
 from lab.environment.progress import wait_until
-from lab.environment.state import ALIASES, LOOPBACK, PRINCIPALS, Lab, write_private
+from lab.environment.state import LOOPBACK, PRINCIPALS, Lab, write_private
 
 READY_SECONDS = 60.0
 #: How long a token is valid: clients renew it several times in a procedure.
@@ -24,10 +24,10 @@ TOKEN_SECONDS = 120
 def prepare_logins(lab: Lab) -> None:
     """Create certificates and start the issuer, as far as the lab's logins need them."""
     record = lab.load()
-    kinds = {alias: record.login_of(alias) for alias in ALIASES}
+    kinds = {alias: record.login_of(alias) for alias in record.aliases}
     if record.is_production or set(kinds.values()) == {SCRAM}:
         return
-    for alias in ALIASES:
+    for alias in record.aliases:
         lab.authority.issue_once(broker_certificate(alias))
         lab.authority.key_store(broker_certificate(alias), record.passwords[KEY_STORES])
     for name in PRINCIPALS if CERTIFICATES in kinds.values() else ():

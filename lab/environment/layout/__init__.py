@@ -1,0 +1,1 @@
+"""Which clusters a lab has, and which flows join them."""
