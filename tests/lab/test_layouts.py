@@ -78,7 +78,7 @@ def test_heartbeats_of_flows_that_usually_run_are_mirrored(lab: Lab) -> None:
     [
         (["--policy", "identity"], "needs default naming"),
         (["--profile", "production"], "without profile only"),
-        (["--logins", "oauth"], "without logins only"),
+        (["--logins", "oidc"], "without logins only"),
         (["--kafka", "primary=3.9.2"], "without older versions only"),
     ],
 )
