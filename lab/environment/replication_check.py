@@ -1,4 +1,4 @@
-"""The last check of `up`: write a test record on a flow's source, such as the primary, and read it on its target."""
+"""The last check of `up`: write a test record on a flow's source, and read it on its target."""
 
 from __future__ import annotations
 

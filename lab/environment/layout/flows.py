@@ -1,4 +1,4 @@
-"""The layouts of a lab: its clusters, its flows, which of them run in a new lab, and how one layout excludes others."""
+"""The layouts of a lab: clusters, flows, and which of these run in a new lab."""
 
 from __future__ import annotations
 

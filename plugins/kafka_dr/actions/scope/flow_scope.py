@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka_dr.domain.flow_graph.move import ClientMove
+from kafka_dr.domain.flow_graph.move import GraphMove
 from kafka_dr.domain.flow_graph.section import flows_section
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
@@ -82,7 +82,7 @@ def flows_of_move(procedure: Run, lost: bool) -> dict[str, Any]:
     Args:
         lost: whether the source is lost.
     """
-    move = ClientMove(procedure.flow.source, procedure.flow.target, lost)
+    move = GraphMove(procedure.flow.source, procedure.flow.target, lost)
     return flows_section(procedure.topology.graph, procedure.naming, move)
 
 

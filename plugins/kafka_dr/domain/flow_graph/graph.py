@@ -1,4 +1,4 @@
-"""The flows of a topology as a graph of clusters: its patterns, and faults by which records are copied endlessly.
+"""The flows of a topology as a graph of clusters: its patterns, and circles in which records are copied.
 
 Two *opposite* flows join the same two clusters. They run in turn, or both always. Only MirrorMaker 2's default naming
 stops a circle: a topic that came from a flow's target, at whatever hop, is not copied there again.

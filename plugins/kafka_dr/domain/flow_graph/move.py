@@ -8,7 +8,7 @@ from enum import StrEnum
 from kafka_dr.domain.flow_graph.graph import FlowEdge, FlowGraph
 
 
-class Fate(StrEnum):
+class FlowChange(StrEnum):
     """What becomes of a flow: it runs on, it stops, or it runs from now on, because the direction has changed."""
 
     STAYS = "stays"
@@ -17,7 +17,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True)
-class ClientMove:
+class GraphMove:
     """One move of clients.
 
     Attributes:
@@ -36,20 +36,20 @@ class FlowFate:
     """A flow, what becomes of it, and why, as a sentence."""
 
     edge: FlowEdge
-    fate: Fate
+    fate: FlowChange
     why: str
 
 
-def fates_of(graph: FlowGraph, move: ClientMove) -> tuple[FlowFate, ...]:
+def fates_of(graph: FlowGraph, move: GraphMove) -> tuple[FlowFate, ...]:
     """Return what becomes of each flow of the graph, in the graph's order."""
     return tuple(FlowFate(edge, *_fate(graph, move, edge)) for edge in graph.edges)
 
 
-def _fate(graph: FlowGraph, move: ClientMove, edge: FlowEdge) -> tuple[Fate, str]:
+def _fate(graph: FlowGraph, move: GraphMove, edge: FlowEdge) -> tuple[FlowChange, str]:
     source, target = move.source, move.target
     if (edge.source, edge.target) == (source, target):
         return (
-            Fate.STOPS,
+            FlowChange.STOPS,
             (
                 f"{target} takes the place of {source}: the run stops this flow, and it stays stopped until clients"
                 f" have returned to {source}"
@@ -58,11 +58,11 @@ def _fate(graph: FlowGraph, move: ClientMove, edge: FlowEdge) -> tuple[Fate, str
     if (edge.source, edge.target) == (target, source):
         return _opposite_fate(graph, move)
     if not move.lost or source not in (edge.source, edge.target):
-        return Fate.STAYS, _why_it_stays(graph, move, edge)
+        return FlowChange.STAYS, _why_it_stays(graph, move, edge)
     if edge.source == source:
-        return Fate.STOPS, f"it has nothing to read while {source} is lost; when {source} is back, it goes on"
+        return FlowChange.STOPS, f"it has nothing to read while {source} is lost; when {source} is back, it goes on"
     return (
-        Fate.STOPS,
+        FlowChange.STOPS,
         (
             f"it cannot write while {source} is lost; when {source} is back, it goes on at its own offsets, and what"
             f" the retention of {edge.source} has deleted by then is never copied"
@@ -70,23 +70,23 @@ def _fate(graph: FlowGraph, move: ClientMove, edge: FlowEdge) -> tuple[Fate, str
     )
 
 
-def _opposite_fate(graph: FlowGraph, move: ClientMove) -> tuple[Fate, str]:
+def _opposite_fate(graph: FlowGraph, move: GraphMove) -> tuple[FlowChange, str]:
     source, target = move.source, move.target
     if not graph.both_run(source, target):
         return (
-            Fate.TURNS,
+            FlowChange.TURNS,
             f"it copies to {source} what clients write on {target} from the boundary on, once it is started"
             + (f" and {source} is back" if move.lost else ""),
         )
     if move.lost:
         return (
-            Fate.STOPS,
+            FlowChange.STOPS,
             f"it cannot write while {source} is lost; when {source} is back, it goes on at its own offsets",
         )
-    return Fate.STAYS, f"it goes on, and also copies to {source} what the moved clients write on {target}"
+    return FlowChange.STAYS, f"it goes on, and also copies to {source} what the moved clients write on {target}"
 
 
-def _why_it_stays(graph: FlowGraph, move: ClientMove, edge: FlowEdge) -> str:
+def _why_it_stays(graph: FlowGraph, move: GraphMove, edge: FlowEdge) -> str:
     if edge.source == move.target:
         return "it goes on, and also copies what the moved clients write"
     if edge.source == move.source:

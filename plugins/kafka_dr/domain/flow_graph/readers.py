@@ -1,4 +1,4 @@
-"""Under which names a cluster has a topic's records of all clusters, and what a move of clients changes for readers.
+"""Names under which a cluster has the records of all clusters, and what a move of clients changes for readers.
 
 A *global view* is all records of a topic, wherever clients wrote them: under default naming the cluster's own `orders`,
 and `west.orders` with the records that were written on cluster `west`. Each flow is taken to mirror the topic.
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafka_dr.domain.flow_graph.graph import FlowGraph
-from kafka_dr.domain.flow_graph.move import ClientMove
+from kafka_dr.domain.flow_graph.move import GraphMove
 from kafka_dr.domain.mirror_maker.naming import Naming
 
 
@@ -33,7 +33,7 @@ class TopicName:
 
 
 def names_on(graph: FlowGraph, naming: Naming, cluster: str, topic: str) -> tuple[TopicName, ...]:
-    """Return the names under which a cluster has the records of a topic; its own topic first, then shorter ways first.
+    """Return the names under which a cluster has the records of a topic: its own topic first, then by hops.
 
     Under a naming without prefixes this is one name.
     """
@@ -70,7 +70,7 @@ class ReadAfterMove:
     change: str
 
 
-def read_after(graph: FlowGraph, naming: Naming, move: ClientMove, topic: str) -> tuple[ReadAfterMove, ...]:
+def read_after(graph: FlowGraph, naming: Naming, move: GraphMove, topic: str) -> tuple[ReadAfterMove, ...]:
     """Return what readers of a topic's global view find on each cluster but the source; the target's names first."""
     others = sorted({end for edge in graph.edges for end in (edge.source, edge.target)} - {move.source, move.target})
     before = {_same_records(move, one.way): one.name for one in names_on(graph, naming, move.source, topic)}
@@ -82,7 +82,7 @@ def read_after(graph: FlowGraph, naming: Naming, move: ClientMove, topic: str) -
     return tuple(rows)
 
 
-def unreadable_after(graph: FlowGraph, naming: Naming, move: ClientMove, topic: str) -> tuple[str, ...]:
+def unreadable_after(graph: FlowGraph, naming: Naming, move: GraphMove, topic: str) -> tuple[str, ...]:
     """Return the names on the source whose records the target has under no name, so that moved readers lose them."""
     there = {one.way for one in names_on(graph, naming, move.target, topic)}
     return tuple(
@@ -90,7 +90,7 @@ def unreadable_after(graph: FlowGraph, naming: Naming, move: ClientMove, topic: 
     )
 
 
-def _same_records(move: ClientMove, way: tuple[str, ...]) -> tuple[str, ...]:
+def _same_records(move: GraphMove, way: tuple[str, ...]) -> tuple[str, ...]:
     """Return the way on which the target gets the records that came to the source by `way`.
 
     The target's own records are there before any hop; all others pass the same clusters, or come from the source.
@@ -100,7 +100,7 @@ def _same_records(move: ClientMove, way: tuple[str, ...]) -> tuple[str, ...]:
     return (*way, move.target) if way == (move.source,) else (*way[:-1], move.target)
 
 
-def _change(move: ClientMove, one: TopicName) -> str:
+def _change(move: GraphMove, one: TopicName) -> str:
     if one.written_on == move.target:
         return f"also has what the clients write that moved from {move.source}"
     if one.written_on == move.source:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kafka_dr.domain.flow_graph.graph import FlowGraph
-from kafka_dr.domain.flow_graph.move import ClientMove, fates_of
+from kafka_dr.domain.flow_graph.move import GraphMove, fates_of
 from kafka_dr.domain.flow_graph.readers import read_after, unreadable_after
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.domain.plain_text import table_cell
@@ -16,7 +16,7 @@ from kafka_dr.domain.plain_text import table_cell
 ANY_TOPIC = "TOPIC"
 
 
-def flows_section(graph: FlowGraph, naming: Naming, move: ClientMove) -> dict[str, Any]:
+def flows_section(graph: FlowGraph, naming: Naming, move: GraphMove) -> dict[str, Any]:
     """Return what a move does to all flows, and what readers find afterwards, as plain data.
 
     Keys: `patterns` ([pattern, clusters] each), `flows` (flow, fate and why each), `readers` (the fields of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.flow_graph.graph import FlowEdge, FlowGraph
-from kafka_dr.domain.flow_graph.move import ClientMove, fates_of
+from kafka_dr.domain.flow_graph.move import GraphMove, fates_of
 from kafka_dr.domain.flow_graph.readers import names_on, read_after, unreadable_after
 from kafka_dr.domain.flow_graph.section import flows_markdown, flows_section
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
@@ -24,7 +24,7 @@ def naming(policy: str, *aliases: str) -> Naming:
 
 def fates(graph: FlowGraph, source: str, target: str, lost: bool) -> dict[str, str]:
     """Flow -> what becomes of it."""
-    return {str(one.edge): one.fate.value for one in fates_of(graph, ClientMove(source, target, lost))}
+    return {str(one.edge): one.fate.value for one in fates_of(graph, GraphMove(source, target, lost))}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_only_flows_of_the_move_change_unless_the_source_is_lost(edges: list[tup
     """Flows between other clusters stay, each flow has a reason, and the flow of the move always stops."""
     graph = FlowGraph("default", tuple(FlowEdge(*edge) for edge in edges))
     source, target = edges[0]
-    for one in fates_of(graph, ClientMove(source, target, lost)):
+    for one in fates_of(graph, GraphMove(source, target, lost)):
         concerned = {one.edge.source, one.edge.target}
         assert one.why
         if concerned == {source, target}:
@@ -93,7 +93,7 @@ def test_every_name_leads_back_to_where_its_records_were_written(edges: list[tup
 
 def test_readers_after_the_loss_of_one_side() -> None:
     """The own topic takes the moved clients' records; the lost side's copy ends; each has its name from before."""
-    move = ClientMove("east", "west", lost=True)
+    move = GraphMove("east", "west", lost=True)
     rows = read_after(ACTIVE_ACTIVE, naming("default", "east", "west"), move, "orders")
     assert [(row.cluster, row.name, row.before) for row in rows] == [
         ("west", "orders", "west.orders"),
@@ -105,7 +105,7 @@ def test_readers_after_the_loss_of_one_side() -> None:
 
 def test_readers_of_a_lost_hub_have_each_region_only_there() -> None:
     """What the hub had of the other region comes to the new cluster by no flow, and the plan says so."""
-    move, names = ClientMove("hub", "us", lost=True), naming("default", "hub", "us", "eu")
+    move, names = GraphMove("hub", "us", lost=True), naming("default", "hub", "us", "eu")
     hub = HUB.led_by("hub", "us")
     assert unreadable_after(hub, names, move, "events") == ("eu.events",)
     text = "\n".join(flows_markdown(flows_section(HUB, names, move), "hub"))

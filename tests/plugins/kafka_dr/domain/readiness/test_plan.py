@@ -11,6 +11,10 @@ import pandas as pd
 import pytest
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.clients.inventory import SeenClients, list_clients
+from kafka_dr.domain.flow_graph.graph import FlowEdge, FlowGraph
+from kafka_dr.domain.flow_graph.move import GraphMove
+from kafka_dr.domain.flow_graph.section import flows_section
+from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.domain.readiness.plan import (
     POLICY_MEANS,
     ExcludedGroup,
@@ -70,7 +74,7 @@ def test_every_field_changes_the_digest() -> None:
     changes |= {"fence_removes": ("x",), "fence_modes": {"x": 1}, "opening_adds": ("x",), "denials": ("x",)}
     changes |= {"terms": {"topology_digest": "x"}, "objectives": {"tier": "x"}}
     changes |= {"clients": list_clients(SeenClients())}
-    changes |= {"access": {"orders": "login"}, "differences": {"count": 1}}
+    changes |= {"access": {"orders": "login"}, "differences": {"count": 1}, "flows": {"patterns": []}}
     assert set(changes) == set(PLAN.as_dict())
     found = len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest})
     assert found == len(changes) + 1
@@ -244,3 +248,14 @@ def test_what_a_fence_changes_for_everyone_is_named() -> None:
     assert "**On primary, 1 ALLOW entries for everyone are replaced:** allow User:\\* write topic" in page
     assert "**open_target adds 21 ALLOW entries for everyone on standby**" in page and " and 1 more." in page
     assert "ALLOW entries" not in shown(PLAN)
+
+
+def test_the_page_says_what_becomes_of_every_flow() -> None:
+    """Each flow with its reason, and what readers find under each name."""
+    graph = FlowGraph("default", (FlowEdge("p", "s", always=True), FlowEdge("s", "p", always=True)))
+    names = naming_of(NamingSpec("default"), ("p", "s"))
+    text = shown(replace(PLAN, flows=flows_section(graph, names, GraphMove("p", "s", lost=False))))
+    assert "Topology: active-active (p, s)." in text
+    assert "| p->s | stops | s takes the place of p" in text and "| s->p | stays |" in text
+    assert "| s | TOPIC | s.TOPIC | also has what the clients write that moved from p |" in text
+    assert "What becomes of each flow" not in shown(PLAN)
