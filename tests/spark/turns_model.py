@@ -195,22 +195,51 @@ def make_turns(
         newest = number == count - 1
         writer = "source" if (count - 1 - number) % 2 == 0 else "target"
         making.turn(writer, dice.randint(0, size), drained if newest else dice.random() < 0.5, newest)
+    world = _world_of(making, drained)
+    seen = [making.samples.index((newest.source_from, newest.target_from, -1)) for newest in world.segments[-1:]]
+    world.floors = [sample for number, sample in enumerate(making.samples) if number in seen or dice.random() < 0.3]
+    return _aged(world, dice, compaction, retention)
+
+
+def make_growing(
+    size: int, dice: Random, alphabet: int = 0, compaction: bool = False, retention: bool = False
+) -> Turns:
+    """Make a world of copies on the source whose flow still runs: the last originals may have no copy yet.
+
+    Of the offset below which all originals have copies, only a lower one is known.
+    """
+    making = _Making(dice, alphabet, compaction)
+    making.turn("target", dice.randint(0, size), planned=False, newest=False)
+    (copied,) = making.segments
+    ends = len(making.logs["source"]), len(making.logs["target"])
+    known = dice.choice([0, copied.target_to, dice.randint(0, copied.target_to)])
+    making.segments = [
+        copied._replace(source_to=ends[0], target_to=ends[1], drained=False, copied_to=known),
+        Segment(ends[0], None, ends[1], None),
+    ]
+    return _aged(_world_of(making, drained=False), dice, compaction, retention)
+
+
+def _world_of(making: _Making, drained: bool) -> Turns:
     source, target = making.logs["source"], making.logs["target"]
     bounds = LogBounds("t", 0, "t", 0, len(source), 0, len(target), drained, True, False, False, False, True, False)
-    world = Turns(
+    return Turns(
         source,
         target,
         making.syncs["source"],
         bounds,
-        unique=not alphabet,
+        unique=not making.alphabet,
         segments=tuple(making.segments),
         back=making.syncs["target"],
         written=source,
         waiting=making.waiting,
     )
-    seen = [making.samples.index((newest.source_from, newest.target_from, -1)) for newest in world.segments[-1:]]
-    world.floors = [sample for number, sample in enumerate(making.samples) if number in seen or dice.random() < 0.3]
-    world.mirrored = frozenset(c.record for c in target if c.record is not None)
+
+
+def _aged(world: Turns, dice: Random, compaction: bool, retention: bool) -> Turns:
+    """Let cleaners and retention take records of either log."""
+    bounds = world.bounds
+    world.mirrored = frozenset(c.record for c in world.target if c.record is not None)
     if compaction:
         world.source, on_source = compacted(dice, world.source)
         world.target, on_target = compacted(dice, world.target)

@@ -20,6 +20,7 @@ from kafka_dr.actions.scope.plan_scope import (
     partitions_of_plan,
     topics_of,
     topics_with_positions,
+    written_by_others,
 )
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.fencing.fence import FenceScope, still_allowed
@@ -289,8 +290,11 @@ def _processes_state(procedure: Run, hook: StopHook) -> ConnectorStatus | None:
 
 
 def target_ends_are_boundary(procedure: Run) -> None:
-    """Refuse if a log end of the target differs from the boundary, or from the log end that commit_groups saved."""
-    moved = boundary_moved(procedure)
+    """Refuse if a log end of the target differs from the boundary, or from the log end that commit_groups saved.
+
+    If both flows of the pair always run, the target's own clients write to topics that MirrorMaker 2 does not mirror.
+    """
+    moved = boundary_moved(procedure, written_by_others(procedure))
     if moved:
         raise Refusal(
             "Log ends of the target moved before open_target had begun",

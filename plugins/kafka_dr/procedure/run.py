@@ -162,6 +162,11 @@ class Run:
         return self.topology.find_flow(self.request.target, self.request.source)
 
     @property
+    def takes_writes_on_both(self) -> bool:
+        """Whether both flows of the pair always run: then clients write their own topics on both clusters."""
+        return self.topology.graph.both_run(self.request.source, self.request.target)
+
+    @property
     def naming(self) -> Naming:
         """The rules by which MirrorMaker 2 names topics on the target."""
         return self.topology.names

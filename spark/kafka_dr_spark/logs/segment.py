@@ -13,6 +13,8 @@ class Segment(NamedTuple):
     Attributes:
         copied_back: the source's records are copies of the target's records; otherwise the target holds the copies.
         drained: whether it was proven, when the direction changed, that the last copy is of the last original.
+        copied_to: set if the flow back still copies: target offset below which all originals are known to have copies;
+            the originals from there on may have none.
     """
 
     source_from: int = 0
@@ -21,8 +23,14 @@ class Segment(NamedTuple):
     target_to: int | None = None
     copied_back: bool = False
     drained: bool = False
+    copied_to: int | None = None
 
     @property
     def closed(self) -> bool:
-        """Whether the segment has an end, because the direction changed; all originals of the segment have copies."""
+        """Whether the segment has an end, because the direction changed, or because a flow back still copies."""
         return self.source_to is not None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the segment has an end, and all of its originals have copies."""
+        return self.closed and self.copied_to is None

@@ -154,7 +154,7 @@ class Case:
     @property
     def ends_match(self) -> bool:
         """Whether the target holds all source records below the cut-off, and no records of other writers."""
-        return (self.bounds.drained or self.segment.closed) and not self.bounds.other_writer
+        return (self.bounds.drained or self.segment.complete) and not self.bounds.other_writer
 
     @property
     def target_cut(self) -> bool:

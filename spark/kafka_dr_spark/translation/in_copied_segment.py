@@ -16,11 +16,15 @@ Invariants:
 3. A cleaner on the source may remove a copy below a position and leave a repeat above the position, which the group has
    not read: then the copies below a position do not show which originals are reached.
 4. Retention on the source has the same effect for a position at the source's log start.
+5. In a segment whose flow still copies, only originals that are known to have copies count (`copied`): an original
+   without a copy, taken for one with a copy, could lead a group past it. Fewer of them only lead groups back.
 
 A `Search` is a generator: it yields offset ranges to read, is sent their records, and returns what its docstring says.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,12 +50,27 @@ def to_originals(case: FullCase, positions: Ints) -> Search:
     bounds, limits = case.bounds, case.limits
     target = case.window(TARGET, bounds.target_start, bounds.boundary)
     if not case.may_read(TARGET, target.end - target.start):
-        return _Counted(case, (yield from _trusted(case, positions)), None).answers(positions)
+        return (yield from _by_counting(case, positions, None))
     if not limits.source_readable or not case.may_read(SOURCE, bounds.cut_off - bounds.source_start):
         (originals,) = yield from case.fetch(target)
-        return _Counted(case, (yield from _trusted(case, positions)), originals or no_records()).answers(positions)
+        return (yield from _by_counting(case, positions, originals or no_records()))
     copies, originals = yield from case.fetch(case.window(SOURCE, bounds.source_start, bounds.cut_off), target)
     return _Matched(case, copies or no_records(), originals or no_records()).answers(positions)
+
+
+def _by_counting(case: FullCase, positions: Ints, originals: Records | None) -> Search:
+    """Return one answer per position, from pairs and by counting; ``originals`` are None if they were not read."""
+    pairs = yield from _trusted(case, positions)
+    if case.segment.complete:
+        return _Counted(case, pairs, originals).answers(positions)
+    # Only originals that are known to have copies are counted; of the others a group may have read all.
+    bounds = case.bounds
+    known = max(case.segment.copied_to or 0, bounds.target_start, int(pairs.downstream.max(initial=-1)) + 1)
+    copied = replace(bounds, boundary=min(known, bounds.boundary))
+    below = None if originals is None else originals.between(bounds.target_start, copied.boundary)
+    more = bounds.boundary - copied.boundary
+    answers = _Counted(replace(case, bounds=copied), pairs, below).answers(positions)
+    return [a._replace(exact=a.exact and not more, bound=None if a.bound is None else a.bound + more) for a in answers]
 
 
 def _trusted(case: Case, positions: Ints) -> Search:
@@ -74,11 +93,13 @@ class _Matched:
         bounds = case.bounds
         self._source_whole = bounds.source_start == case.segment.source_from and not bounds.source_compacted
         self._target_whole = not case.target_cut and not bounds.target_compacted
+        self._copied = self._theirs[: self._count_copied()]
 
     def answers(self, positions: Ints) -> list[Answer]:
         """Return one answer per position."""
         copies, target_offsets = self._copies, np.append(self._case.bounds.target_start, self._originals.offsets + 1)
-        target_offsets[-1] = self._case.bounds.boundary
+        if len(self._copied) == len(self._theirs):
+            target_offsets[-1] = self._case.bounds.boundary
         first = np.searchsorted(copies.offsets, positions)
         lowest = self._lowest_unread(first)
         reached = (
@@ -100,7 +121,7 @@ class _Matched:
 
     def _answer(self, row: int, target_offset: int, bound: int, cut: int) -> Answer:
         note = raised_over(self._case, cut)
-        if row == self._copies.size():
+        if row == self._copies.size() and self._case.segment.complete:
             return Answer(
                 self._case.bounds.boundary, "END", True, 0, "nothing unread below the end of the segment", note
             )
@@ -113,12 +134,28 @@ class _Matched:
             note,
         )
 
+    def _count_copied(self) -> int:
+        """Return of how many originals, from the first one on, copies are known to be in the segment.
+
+        If the flow still copies, these are the originals below `copied_to`, and those up to the last original that is
+        the first one of a copy's content.
+        """
+        copied_to = self._case.segment.copied_to
+        if copied_to is None:
+            return len(self._theirs)
+        known = int(np.searchsorted(self._originals.offsets, copied_to))
+        if not self._target_whole:
+            # The first original of a content may be gone, and a later one without a copy may look like it.
+            return known
+        numbers = _first_rows(self._theirs, self._size)[self._ours]
+        return max(known, int(np.where(numbers == ABSENT, -1, numbers).max(initial=-1)) + 1)
+
     def _reached(self, first: Ints) -> Ints:
         """Return per position how many originals are reached, as the copies below the position show.
 
         ``first`` has per position the row of the first copy at or above the position.
         """
-        first_original = _first_rows(self._theirs, self._size)
+        first_original = _first_rows(self._copied, self._size)
         if not self._target_whole:
             # A content that occurs once among all copies has one original; of a content that recurs, the first original
             # may have been deleted from the target.
@@ -133,7 +170,7 @@ class _Matched:
 
         An original that is not reached has a copy of its own at or above the position (invariant 2).
         """
-        copy_offsets = match_codes_from_end(self._theirs, self._ours, self._copies.offsets)
+        copy_offsets = match_codes_from_end(self._copied, self._ours, self._copies.offsets)
         copied_rows = np.flatnonzero(copy_offsets != ABSENT)
         # Danger: an original without a copy, between originals with copies, was never copied. So the missing copy does
         # not show that lower originals are reached.
@@ -141,8 +178,8 @@ class _Matched:
         return np.searchsorted(np.minimum.accumulate(copy_offsets[::-1])[::-1], positions)
 
     def _lowest_unread(self, first: Ints) -> Ints:
-        number = match_codes_from_end(self._ours, self._theirs, np.arange(len(self._theirs)))
-        lowest = np.minimum.accumulate(np.append(number, len(self._theirs))[::-1])[::-1]
+        number = match_codes_from_end(self._ours, self._copied, np.arange(len(self._copied)))
+        lowest = np.minimum.accumulate(np.append(number, len(self._copied))[::-1])[::-1]
         return lowest[first]
 
     def _bounds(self, positions: Ints, first: Ints, reached: Ints) -> Ints:

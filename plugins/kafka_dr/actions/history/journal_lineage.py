@@ -41,7 +41,7 @@ from kafka_dr.vocabulary import Step
 
 #: Lineage of a target log that is one copy of the source log from its beginning.
 ONE_COPY = Lineage((CopiedSegment(0, None, 0, None, copied_back=False),))
-PARTITION_COLUMNS, _OFFSETS = ["topic", "partition"], ["source_from", "source_to", "target_from", "target_to"]
+PARTITION_COLUMNS = ["topic", "partition"]
 
 
 class LogGrowth(NamedTuple):
@@ -61,7 +61,7 @@ class LogGrowth(NamedTuple):
 def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) -> pd.DataFrame:
     """Return one row per segment: topic, partition, segment (its number), and the fields of `CopiedSegment`."""
     rows = [(*tp, number, *segment) for tp, parts in sorted(segments.items()) for number, segment in enumerate(parts)]
-    frame = pd.DataFrame(rows, columns=[*PARTITION_COLUMNS, "segment", *_OFFSETS, "copied_back", "drained"])
+    frame = pd.DataFrame(rows, columns=[*PARTITION_COLUMNS, "segment", *CopiedSegment._fields])
     return frame.astype(
         {
             "topic": object,
@@ -73,6 +73,7 @@ def segments_of(segments: Mapping[TopicPartition, tuple[CopiedSegment, ...]]) ->
             "target_to": "Int64",
             "copied_back": bool,
             "drained": bool,
+            "copied_to": "Int64",
         }
     )
 

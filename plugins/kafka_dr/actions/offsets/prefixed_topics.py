@@ -42,6 +42,8 @@ def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) ->
         if kept_segments:
             write_frame(folder, "segments", segments_of(kept_segments))
         return bounds
+    # Before the copies' log ends are read: all originals below these offsets then have copies below these ends.
+    copied_to = copied_by_now(procedure, originals.values())
     copy_bounds = bounds_of_copies(procedure, originals)
     ends, original_ends = frame_partitions(copy_bounds, "cut_off"), frame_partitions(copy_bounds, "boundary")
     _write_copy_inputs(
@@ -50,6 +52,10 @@ def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) ->
         kept_segments
         | {
             tp: segments_of_copy(history, tp, original, ends[tp], original_ends[tp])
+            if copied_to is None
+            else segments_of_growing_copy(
+                history, tp, original, ends[tp], original_ends[tp], copied_to.get(original, 0)
+            )
             for tp, original in originals.items()
         },
         originals,
@@ -165,8 +171,54 @@ def segments_of_copy(
     )
 
 
+def copied_by_now(procedure: Run, originals: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
+    """Return original -> target offset below which all originals have copies, by what Connect has stored.
+
+    None if no original can lack its copy: the flow target->source is stopped, and the journal states up to where it
+    had copied when clients left the target. Originals of which Connect has no offset are left out.
+    """
+    reverse = procedure.reverse_flow
+    if reverse is None:
+        return {}
+    connectors = procedure.mirror_maker(reverse)
+    sources = set(connectors.sources) & set(connectors.existing())
+    stopped = all(connectors.status(name).stopped for name in sources)
+    if stopped and not procedure.takes_writes_on_both and History.of(procedure) is not None:
+        return None
+    stored = connectors.offsets().of(reverse.source) if len(sources) == len(connectors.sources) else {}
+    return {tp: last + 1 for tp in originals if (last := stored.get(tp)) is not None}
+
+
+def segments_of_growing_copy(
+    history: History | None,
+    copy: TopicPartition,
+    original: TopicPartition,
+    end: int,
+    original_end: int,
+    copied_to: int,
+) -> tuple[CopiedSegment, ...]:
+    """Return the segments of a copy that grows, or whose last originals may have no copy, then an open segment.
+
+    Args:
+        history: all client moves; None: the journal has no client move.
+        end: log end of the copy, read after `copied_to`.
+        original_end: log end of the original, read after `end`.
+        copied_to: target offset below which all originals have copies.
+    """
+    open_segment = CopiedSegment(end, None, original_end, None, copied_back=False)
+    whole = (CopiedSegment(0, None, 0, None, copied_back=True),)
+    *older, newest = whole if history is None else history.copied_around_stranded(copy, original)
+    newest = newest._replace(source_to=end, target_to=original_end, copied_to=min(copied_to, original_end))
+    segments = valid_lineage(Lineage((*older, newest, open_segment)), LogGrowth(end, original_end, None)).segments
+    # A segment that begins beyond the log's end makes the job refuse every position: a person decides.
+    return segments or (open_segment._replace(source_from=end + 1),)
+
+
 def bounds_of_copies(procedure: Run, originals: dict[TopicPartition, TopicPartition]) -> pd.DataFrame:
-    """Return log start and log end of each copy and its original, one row per copy; neither log grows any more."""
+    """Return log start and log end of each copy and its original, one row per copy; originals are read last.
+
+    So each copy below its log end is of an original below the original's log end, also while both logs grow.
+    """
     copies, target_partitions = list(originals), list(originals.values())
     source, target = procedure.systems.source, procedure.systems.target
     configs = source.configs(sorted({tp.topic for tp in copies}))
@@ -188,7 +240,7 @@ def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame
 
     A copy's log start is 0; its log end comes from the journal, null if the journal has none. Log ends in the journal
     are still valid, because clients write to the originals only while clients work on the target, and so no record was
-    copied after clients last left the target.
+    copied after clients last left the target. If the flow target->source always runs, its copies' log ends are unknown.
 
     Args:
         topics: source topics; topics that are no copies are left out.
@@ -205,9 +257,8 @@ def bounds_of_lost_copies(procedure: Run, topics: Iterable[str]) -> pd.DataFrame
         for partition in sorted(infos[name].partitions)
     }
     target, target_partitions = procedure.systems.target, list(originals.values())
-    copy_ends = {
-        tp: None if history is None else history.copies_end(tp, original) for tp, original in originals.items()
-    }
+    known = None if procedure.takes_writes_on_both else history
+    copy_ends = {tp: None if known is None else known.copies_end(tp, original) for tp, original in originals.items()}
     return bounds_of(
         originals,
         source_start=dict.fromkeys(originals, 0),

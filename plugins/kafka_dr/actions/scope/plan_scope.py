@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from kafka_dr.actions.scope.flow_scope import scope_now
 from kafka_dr.actions.scope.position_frames import frame_partitions
@@ -51,11 +51,26 @@ def ends_left(procedure: Run) -> dict[TopicPartition, int]:
     return boundary_of(procedure) | ({} if local is None else frame_partitions(local, "offset"))
 
 
-def boundary_moved(procedure: Run) -> list[str]:
-    """Return, as text, target partitions whose log ends differ from boundary or local ends; [] if none differs."""
+def boundary_moved(procedure: Run, grows: Collection[TopicPartition] = ()) -> list[str]:
+    """Return, as text, target partitions whose log ends differ from boundary or local ends; [] if none differs.
+
+    Args:
+        grows: partitions that may have grown, but not shrunk.
+    """
     noted = ends_left(procedure)
     ends = procedure.systems.target.ends(list(noted))
-    return [f"{tp}: {noted[tp]} -> {ends[tp]}" for tp in sorted(noted) if ends[tp] != noted[tp]]
+    moved = [tp for tp in sorted(noted) if ends[tp] < noted[tp] or (ends[tp] > noted[tp] and tp not in grows)]
+    return [f"{tp}: {noted[tp]} -> {ends[tp]}" for tp in moved]
+
+
+def written_by_others(procedure: Run) -> frozenset[TopicPartition]:
+    """Return the target partitions to which the target's own clients write all the while: those with local ends.
+
+    Empty unless both flows of the pair always run.
+    """
+    if not procedure.takes_writes_on_both:
+        return frozenset()
+    return frozenset(ends_left(procedure)) - frozenset(boundary_of(procedure))
 
 
 def groups_of(procedure: Run) -> list[str]:

@@ -47,6 +47,8 @@ class CopiedSegment(NamedTuple):
         copied_back: true if the source's records are the copies; false if the target's records are the copies.
         drained: the last copy in the segment was proven to be a copy of the segment's last original record; always
             false for an open segment.
+        copied_to: set if the flow target->source still copies, or may not have copied all: target offset below which
+            all originals are known to have copies.
     """
 
     source_from: int
@@ -55,6 +57,7 @@ class CopiedSegment(NamedTuple):
     target_to: int | None
     copied_back: bool
     drained: bool = False
+    copied_to: int | None = None
 
 
 class Lineage(NamedTuple):

@@ -70,7 +70,7 @@ class FlowGraph:
 
     def patterns(self) -> tuple[tuple[Pattern, str], ...]:
         """Return each pattern of the graph with its clusters as text, such as ("active-active", "east, west")."""
-        pairs = sorted({tuple(sorted((edge.source, edge.target))) for edge in self.edges})
+        pairs = sorted({(min(e.source, e.target), max(e.source, e.target)) for e in self.edges})
         clusters = sorted({end for pair in pairs for end in pair})
         found: list[tuple[Pattern, str]] = [
             ("active-active" if self.both_run(*pair) else "active-passive", ", ".join(pair)) for pair in pairs
