@@ -34,6 +34,7 @@ from kafka_dr.actions.readiness.signs import (
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.actions.scope.flow_scope import flows_of_move
 from kafka_dr.concurrently import run_concurrently
+from kafka_dr.config.topology import Flow
 from kafka_dr.domain.access.all_differences import brief_differences
 from kafka_dr.domain.access.differences import Difference
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -120,11 +121,6 @@ class FlowCheck:
     def _seconds_now(self) -> float:
         return self._now.timestamp()
 
-    @property
-    def _always_runs(self) -> bool:
-        """Whether the flow is meant to run beside the opposite flow, so that it is never at rest."""
-        return self._procedure.flow.runs == "always"
-
     def _add_figure(self, name: str, value: float | None, why: str) -> None:
         """Keep a figure for the verdict: it was true when the check began, or later."""
         self._figures.append(Figure(name, value, self._began.timestamp(), why))
@@ -136,7 +132,7 @@ class FlowCheck:
         observation = None if held else self._try("observation", self._observe)
         if held:
             outlook = self._left_alone("pair_held", held)
-        elif observation is not None and not self._always_runs and is_at_rest(observation):
+        elif observation is not None and waits_for_its_turn(self._procedure.flow, observation):
             at_rest = True
             outlook = self._left_alone("flow_at_rest", "the flow is stopped, and the opposite flow runs")
         else:
@@ -328,6 +324,11 @@ def _sums_by_topic(ends: Mapping[TopicPartition, int]) -> dict[str, int]:
     for tp, end in ends.items():
         sums[tp.topic] = sums.get(tp.topic, 0) + end
     return sums
+
+
+def waits_for_its_turn(flow: Flow, observation: Observation) -> bool:
+    """Whether a flow is at rest, and not one that always runs: its stop is then a fault."""
+    return flow.runs == "in_turn" and is_at_rest(observation)
 
 
 def is_at_rest(observation: Observation) -> bool:

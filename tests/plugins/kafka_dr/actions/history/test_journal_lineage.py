@@ -151,6 +151,7 @@ def test_after_a_round_trip_there_are_three_segments(trips: Trips) -> None:
         **offsets_of_both,
         "copied_back": "bool[pyarrow]",
         "drained": "bool[pyarrow]",
+        "copied_to": "int64[pyarrow]",
     }
 
 
