@@ -116,7 +116,8 @@ class FlowGraph:
         """Return the clusters of the shortest circle with this flow, the first by name first; () if there is none."""
         if self.both_run(edge.source, edge.target):
             return tuple(sorted((edge.source, edge.target)))
-        ways, seen = [(edge.target,)], {edge.target}
+        ways: list[tuple[str, ...]] = [(edge.target,)]
+        seen = {edge.target}
         for way in ways:
             steps = [onward.target for onward in self.out_of(way[-1]) if onward != self.opposite(edge)]
             if edge.source in steps:
