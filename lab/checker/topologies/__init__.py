@@ -1,0 +1,1 @@
+"""Checks of clusters that several flows join."""

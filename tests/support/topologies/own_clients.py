@@ -1,0 +1,76 @@
+"""Clients that a cluster has of its own, while the clients of another cluster move to it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lab.checker.readers import Place
+from lab.environment.state import Lab
+
+PAUSE_SECONDS = 0.02
+
+
+def create_topics(lab: Lab, alias: str, topics: dict[str, int]) -> None:
+    """Create topics, by name the number of partitions."""
+    admin = AdminClient(lab.client_properties(alias, "admin"))
+    for future in admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():
+        future.result(30)
+
+
+def commit(lab: Lab, alias: str, group: str, positions: dict[Place, int]) -> None:
+    """Commit a group's positions as an admin would."""
+    admin = AdminClient(lab.client_properties(alias, "admin"))
+    offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
+    for future in admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)]).values():
+        future.result(30)
+
+
+class OwnProducer:
+    """Writes unique records to partitions of one cluster until it is stopped.
+
+    Attributes:
+        acknowledged: records that the cluster has acknowledged.
+        refused: names of errors.
+    """
+
+    def __init__(self, lab: Lab, alias: str, places: Iterable[Place]) -> None:
+        self._settings: dict[str, Any] = {**lab.client_properties(alias, "producer"), "log_level": 0}
+        self._alias, self._places = alias, list(places)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self.acknowledged, self.refused = 0, set[str]()
+
+    def _write(self) -> None:
+        producer = Producer({**self._settings, "linger.ms": 5, "message.timeout.ms": 30_000})
+        for number, (topic, partition) in enumerate(itertools.cycle(self._places)):
+            if self._stop.is_set():
+                break
+            value = f"{self._alias} {number}".encode()
+            producer.produce(topic, value, partition=partition, on_delivery=self._delivered)
+            producer.poll(0)
+            time.sleep(PAUSE_SECONDS / len(self._places))
+        producer.flush(30)
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        if error:
+            self.refused.add(error.name())
+        else:
+            self.acknowledged += 1
+
+    @contextmanager
+    def writing(self) -> Iterator[OwnProducer]:
+        """Write for the block."""
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            self._thread.join(40)
