@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.routing.dns_answers import certificate_covers
+from kafka_dr.domain.routing.dns_readiness import dns_loss_notes
 from kafka_dr.domain.routing.dns_view import DnsView
 from kafka_dr.hooks.certificates import names_of_server
 from kafka_dr.procedure.run import Run
@@ -18,14 +19,23 @@ def see_dns(procedure: Run) -> DnsView | None:
 
     The name's primary server is sent an update that changes nothing.
     """
-    routing = procedure.topology.routing
-    if routing.kind != "dns":
+    view = _view(procedure)
+    if view is None:
         return None
     request = procedure.request
-    view = procedure.systems.dns_routing(routing).view(_SECONDS)
     nameless = {alias: _nameless(procedure, alias, view.name) for alias in (request.source, request.target)}
     found = {alias: brokers for alias, brokers in nameless.items() if brokers}
     return replace(view, rto_seconds=procedure.flow.objectives.rto_seconds, nameless=found)
+
+
+def notes_after_loss(procedure: Run) -> list[str]:
+    """Return what a redirect by DNS means for clients of a lost source; [] if clients do not find theirs by DNS."""
+    return list(dns_loss_notes(_view(procedure)))
+
+
+def _view(procedure: Run) -> DnsView | None:
+    routing = procedure.topology.routing
+    return procedure.systems.dns_routing(routing).view(_SECONDS) if routing.kind == "dns" else None
 
 
 def _nameless(procedure: Run, alias: str, name: str) -> tuple[str, ...]:

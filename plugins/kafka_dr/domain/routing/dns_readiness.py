@@ -91,10 +91,25 @@ def dns_notes(o: Observation) -> Iterator[str]:
         return
     if dns.silent:
         yield f"Authoritative DNS servers that do not answer: {first_few(dns.silent, MOST_LISTED, '; ')}."
-    kept = max((server.ttl for server in dns.servers if server.ttl is not None), default=dns.most_ttl)
     yield (
-        f"Clients find their cluster by the DNS name {dns.name}: resolvers may give the former answer for {kept} s"
+        f"Clients find their cluster by the DNS name {dns.name}: resolvers may give the former answer for {dns.kept} s"
         " after redirect_clients. A client that runs does not look the name up again while one of its brokers answers,"
         f" and the brokers of {o.source.alias} go on answering behind the fence: every client must be restarted, but"
         " for those that the drain hook stops and starts (runbooks/redirect.md)."
+    )
+
+
+def dns_loss_notes(dns: DnsView | None) -> Iterator[str]:
+    """Yield what a redirect by DNS means for clients of a lost source; it is too late to lower the standing TTL."""
+    if dns is None:
+        return
+    if dns.refused:
+        yield (
+            f"The DNS name {dns.name} cannot be redirected now ({dns.refused}): until that is mended, redirect_clients"
+            " fails, after the target was opened."
+        )
+    yield (
+        f"Clients find their cluster by the DNS name {dns.name}: resolvers may give the former answer for {dns.kept} s"
+        " after redirect_clients, and nobody can shorten that now. Some clients look the name up again once no broker"
+        " that they know answers; the others must be restarted (runbooks/redirect.md)."
     )

@@ -58,6 +58,11 @@ class DnsView:
         return servers_lagging(self.servers, expected)
 
     @property
+    def kept(self) -> int:
+        """How long resolvers may keep the present answer, in seconds; the topology's limit if no server states it."""
+        return max((server.ttl for server in self.servers if server.ttl is not None), default=self.most_ttl)
+
+    @property
     def silent(self) -> list[DnsServerView]:
         """The servers that gave no usable answer."""
         return [server for server in self.servers if server.answers is None]

@@ -14,6 +14,7 @@ from kafka_dr.actions.loss.last_known_state import with_movement
 from kafka_dr.actions.loss.recreated_topics import copied_anew
 from kafka_dr.actions.loss.takeover import plan_section
 from kafka_dr.actions.offsets.early_translation import early_result
+from kafka_dr.actions.readiness.dns import notes_after_loss
 from kafka_dr.actions.readiness.owners import refuse_owned_target
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.actions.spark_jobs import run_spark_job
@@ -31,7 +32,7 @@ class AssessDataLoss(ProcedureStep):
 
     def act(self, procedure: Run, context: Any) -> DataLossAssessed:
         """Read both clusters and the archive, let Spark assess; return the plan. Nothing is changed on a cluster."""
-        notes = refuse_owned_target(procedure)
+        notes = refuse_owned_target(procedure) + notes_after_loss(procedure)
         with run_concurrently() as start:
             gathered = start(read_present_facts, procedure)
             result = run_spark_job(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from kafka_dr.actions.readiness import dns as looking
-from kafka_dr.actions.readiness.dns import see_dns
+from kafka_dr.actions.readiness.dns import notes_after_loss, see_dns
 from kafka_dr.actions.readiness.observe import observe_pair
 from kafka_dr.hooks.site.dns_servers import DnsLogin
 from kafka_dr.hooks.site.routing import ClientRoute
@@ -41,6 +41,17 @@ def test_an_observation_tries_the_name(led: Any) -> None:
 def test_other_routing_is_not_looked_at(bench: Bench) -> None:
     """None: clients find their cluster otherwise."""
     assert see_dns(bench.opened()) is None
+
+
+def test_the_approver_of_a_loss_reads_the_standing_ttl(led: Any, make_bench: Callable[..., Bench]) -> None:
+    """As the zone has it; that the zone takes no update is said before the approval, not after the opening."""
+    bench, server = led
+    (kept,) = notes_after_loss(bench.opened())
+    assert "former answer for 20 s" in kept
+    server.close()
+    refused, _ = notes_after_loss(bench.opened())
+    assert f"{NAME} cannot be redirected now" in refused
+    assert notes_after_loss(make_bench().opened()) == []
 
 
 def test_a_run_redirects_by_dns(led: Any) -> None:

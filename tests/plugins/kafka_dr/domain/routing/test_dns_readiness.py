@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from kafka_dr.domain.routing.dns_answers import DnsAnswers
-from kafka_dr.domain.routing.dns_readiness import dns_can_redirect, dns_notes
+from kafka_dr.domain.routing.dns_readiness import dns_can_redirect, dns_loss_notes, dns_notes
 from kafka_dr.domain.routing.dns_view import DnsServerView, DnsView
 
 EAST, WEST = DnsAnswers.stated("in-east.example.com"), DnsAnswers.stated("in-west.example.com")
@@ -52,3 +52,12 @@ def test_the_plan_says_what_running_clients_do() -> None:
     assert "ns3: no answer, timed out" in silent
     assert "former answer for 30 s" in running and "every client must be restarted" in running
     assert list(dns_notes(SimpleNamespace(dns=None))) == []
+
+
+def test_after_a_loss_the_standing_ttl_counts() -> None:
+    """The longest of all servers, or the topology's limit if none states one; a name that takes no update is named."""
+    (kept,) = dns_loss_notes(DnsView(**GOOD | {"servers": (NS1, DnsServerView("ns4", EAST, 3600))}))
+    assert "former answer for 3600 s" in kept and "must be restarted" in kept
+    refused, unknown = dns_loss_notes(DnsView(**GOOD | {"servers": (SILENT,), "refused": "REFUSED"}))
+    assert "(REFUSED)" in refused and "former answer for 30 s" in unknown
+    assert list(dns_loss_notes(None)) == []
