@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,7 +29,8 @@ def write_topic(settings: dict[str, str], topic: str, name: str) -> None:
     while True:
         with suppress(BufferError):
             producer.produce(topic, name)
-        producer.poll(0.2)
+        producer.poll(0)
+        time.sleep(0.2)
 
 
 if __name__ == "__main__":
