@@ -110,6 +110,6 @@ def dns_loss_notes(dns: DnsView | None) -> Iterator[str]:
         )
     yield (
         f"Clients find their cluster by the DNS name {dns.name}: resolvers may give the former answer for {dns.kept} s"
-        " after redirect_clients, and nobody can shorten that now. Some clients look the name up again once no broker"
-        " that they know answers; the others must be restarted (runbooks/redirect.md)."
+        " after redirect_clients, and nobody can shorten that now. Have every client restarted: only some look the name"
+        " up again by themselves, and their consumers may read on at positions of the source (runbooks/redirect.md)."
     )

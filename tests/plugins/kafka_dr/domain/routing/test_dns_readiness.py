@@ -57,7 +57,7 @@ def test_the_plan_says_what_running_clients_do() -> None:
 def test_after_a_loss_the_standing_ttl_counts() -> None:
     """The longest of all servers, or the topology's limit if none states one; a name that takes no update is named."""
     (kept,) = dns_loss_notes(DnsView(**GOOD | {"servers": (NS1, DnsServerView("ns4", EAST, 3600))}))
-    assert "former answer for 3600 s" in kept and "must be restarted" in kept
+    assert "former answer for 3600 s" in kept and "every client restarted" in kept
     refused, unknown = dns_loss_notes(DnsView(**GOOD | {"servers": (SILENT,), "refused": "REFUSED"}))
     assert "(REFUSED)" in refused and "former answer for 30 s" in unknown
     assert list(dns_loss_notes(None)) == []
