@@ -231,10 +231,6 @@ CLOSED = {
         seen(reverse=replace(flow(*BACK, "STOPPED"), worker=WorkerView("", "", False), dedicated=True)),
         "reverse_flow_usable",
     ),
-    "dedicated reverse flow whose offsets are elsewhere": (
-        seen(reverse=replace(flow(*BACK, "STOPPED"), dedicated=True, offsets_problem="topic x does not exist")),
-        "reverse_flow_usable",
-    ),
     "topology and connector": (
         seen(flow=replace(flow(), stated={"sync.topic.acls.enabled": "true"})),
         "stated_settings_agree",
