@@ -20,6 +20,8 @@ from lab.environment.jvm import java_command, properties_text
 from lab.environment.progress import wait_until
 from lab.environment.state import ALIASES, DEDICATED, Lab, write_private
 
+#: The worker group of the process.
+GROUP = f"__mm2_{FLOWS['standby'][0]}"
 _MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 
@@ -56,7 +58,7 @@ def mirror_maker_properties(lab: Lab) -> dict[str, object]:
         **{f"{flow}.{key}": value for key, value in all_settings(lab).items()},
         "replication.policy.class": POLICIES[lab.load().policy],
         # Settings with a cluster's alias as prefix apply to the worker of the flows to that cluster.
-        f"{target}.group.id": f"__mm2_{source}",
+        f"{target}.group.id": GROUP,
         f"{target}.offset.flush.interval.ms": 1000,
         f"{target}.scheduled.rebalance.max.delay.ms": 0,
         f"{target}.plugin.discovery": "service_load",

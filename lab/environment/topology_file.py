@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from lab.environment.connect import KINDS, connector_name
-from lab.environment.dedicated_mirror_maker import all_settings
+from lab.environment.dedicated_mirror_maker import GROUP, all_settings
 from lab.environment.drills.markers import ENVIRONMENT
 from lab.environment.logins.clients import principal_name
 from lab.environment.signing_keys import public_key_of
@@ -110,6 +110,6 @@ def _dedicated_flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
         "stop_hook": "stop_mirror_maker",
         "connectors": {kind: name.rpartition(".")[2] for kind, name in KINDS.items()},
         "isolation": lab.load().isolation,
-        "mirror_maker": all_settings(lab),
+        "mirror_maker": {**all_settings(lab), "group.id": GROUP},
         "objectives": dict(OBJECTIVES),
     }

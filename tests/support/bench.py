@@ -19,7 +19,7 @@ from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.loss.loss_plan import LastKnownGroup, LossPlan
 from kafka_dr.domain.readiness.plan import ExcludedGroup, FailoverPlan
-from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail, key_and_value
+from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
 from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.journal.journal import Journal
@@ -415,13 +415,15 @@ class Bench:
                 for tp, (end, last) in ends.items()
             }
 
-        def read_all(topic: str, take: Any = None, begin: Mapping[TopicPartition, int] | None = None) -> Iterator[Any]:
+        def read_all(
+            topic: str, _timeout: float = 600.0, take: Any = None, begin: Mapping[TopicPartition, int] | None = None
+        ) -> Iterator[Any]:
             first = (begin or {}).get(TopicPartition(topic, 0), 0)
-            records = list(enumerate(cluster.internal.get(topic, [])))[first:]
-            return (
-                (key, value) if take is key_and_value else Record(topic, 0, offset, None, False, key, value, ())
-                for offset, (key, value) in records
+            records = (
+                Record(topic, 0, offset, None, False, key, value, ())
+                for offset, (key, value) in list(enumerate(cluster.internal.get(topic, [])))[first:]
             )
+            return records if take is None else (take(Message(record)) for record in records)
 
         def scan(spans: Mapping[TopicPartition, OffsetSpan], *_: Any, **__: Any) -> Iterator[Record]:
             cluster.answer()
@@ -454,7 +456,11 @@ class Bench:
             answer = WriteAccepted(0, 1) if lets_in else WriteRefused("TOPIC_AUTHORIZATION_FAILED", True, 1)
             return self.probe_answers.get(partition, answer)
 
-        return SimpleNamespace(write=write, probe=probe)
+        def write_all(topic: str, records: Iterable[tuple[int, Any, Any]], _timeout: float = 60.0) -> list[str]:
+            self.clusters[alias].internal.setdefault(topic, []).extend((key, value) for _, key, value in records)
+            return []
+
+        return SimpleNamespace(write=write, write_all=write_all, probe=probe)
 
 
 ORDERS = TopicPartition("orders", 0)

@@ -269,6 +269,10 @@ class Cluster:
         self.answer()
         return frozenset(self.known_settings)
 
+    def count_members(self, group: str) -> int:
+        """Return how many members the test has set for a group."""
+        return self.members.get(group, 0)
+
     def groups(self) -> dict[str, Any]:
         """Return groups with as many members as the test has set, and groups that only have positions."""
         self.answer()

@@ -124,7 +124,7 @@ class Hook:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
-        self.fences, self.away = True, False
+        self.fences, self.away, self.can_start = True, False, False
         self.clusters: set[str] = set()
         self.processes = {"primary->standby": 1}
 
@@ -166,3 +166,13 @@ class Hook:
         """End them."""
         self._asked("stop", flow)
         return self.processes.update({flow: 0}) or 0
+
+    def starts(self, flow: str, timeout: float = 10.0) -> bool:
+        """Return whether this hook starts processes, too."""
+        self._asked("starts", flow)
+        return self.can_start
+
+    def start(self, flow: str) -> int:
+        """Start one."""
+        self._asked("start", flow)
+        return self.processes.update({flow: 1}) or 1

@@ -172,8 +172,9 @@ def resume_replication(procedure: Run, names: list[str]) -> dict[str, Any]:
     """
     # In a failback the returned cluster, which has no clients, may fail again: the rollback must not depend on it.
     flows_back = procedure.progress.began(Step.FENCE_RETURNED_CLUSTER) is not None
-    if not procedure.progress.without_source and not flows_back and procedure.flow.connect:
-        return {"connectors_resumed": _resume_connectors(procedure, names, procedure.request.deadlines.stop_seconds)}
+    may_fail, seconds = procedure.progress.without_source or flows_back, procedure.request.deadlines.stop_seconds
+    if not may_fail and procedure.flow.connect:
+        return {"connectors_resumed": _resume_connectors(procedure, names, seconds)}
     moved = target_opened_before(procedure) if names and procedure.progress.without_source else None
     if moved is not None:
         source, target = procedure.request.source, procedure.request.target
@@ -183,7 +184,8 @@ def resume_replication(procedure: Run, names: list[str]) -> dict[str, Any]:
             f" {source} would add records to their topics. If clients work on {source}, resume this flow manually",
         }
     try:
-        return {"connectors_resumed": _resume_connectors(procedure, names, _LOST_SOURCE_SECONDS)}
+        seconds = _LOST_SOURCE_SECONDS if may_fail else seconds
+        return {"connectors_resumed": _resume_connectors(procedure, names, seconds)}
     except (SystemUnavailable, DeadlinePassed, BadInput) as error:
         return {"connectors_resumed": [], "replication_left_stopped": str(error)}
 
@@ -194,7 +196,7 @@ def _resume_connectors(procedure: Run, names: list[str], seconds: float) -> list
     refuse_loop(procedure)
     # It ran before this run; somebody, or the end of another run, may have disabled it meanwhile.
     enable_sources(procedure, Step.RETURN_TO_SOURCE, procedure.flow)
-    worker = procedure.mirror_maker(procedure.flow)
+    worker = procedure.systems.flow_connectors(procedure.flow)
     # No task has a checkpoint connector without groups, and a source connector without topics, or whose source is away.
     needing_tasks = () if procedure.progress.without_source else worker.connectors_with(topics_of(procedure))
     for name in names:

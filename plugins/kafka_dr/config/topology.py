@@ -38,6 +38,7 @@ from kafka_dr.config.routing import RoutingSettings
 from kafka_dr.config.run_limits import Approvers, ParamLimits
 from kafka_dr.domain.flow_graph.graph import FlowEdge, FlowGraph
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
+from kafka_dr.domain.mirror_maker.offsets_topic_settings import OffsetsTopicSettings, offsets_topic_settings
 from kafka_dr.domain.mirror_maker.patterns import PatternList, list_items, pattern_list, pattern_problem
 from kafka_dr.errors import BadInput
 
@@ -131,14 +132,15 @@ class Flow(Model):
         connect: Airflow connection of the Connect worker that runs the connectors; the checkpoint connector may name
             another one.
         stop_hook: instead of `connect` if MirrorMaker 2 runs in dedicated mode, without a REST API: Airflow connection
-            of the hook that stops MirrorMaker 2.
+            of the hook that stops MirrorMaker 2, and may start it again.
         isolation: isolation level of MirrorMaker 2's source consumer; MirrorMaker 2's own default is
             `read_uncommitted`.
         runs: `always` if the flow also runs while the opposite flow runs, as both flows of an active-active pair do;
             `in_turn` if only one of the two runs at a time.
         mirror_maker: settings of the flow, by MirrorMaker 2's names. With a Connect worker: settings from the worker's
             properties, such as converters, which Connect's REST API does not report. In dedicated mode: all settings of
-            the flow. While the worker does not answer, they are read instead of the connectors' configuration.
+            the flow, and of its processes `offset.storage.topic` and `group.id`, unless they are dedicated mode's own.
+            While the worker does not answer, they are read instead of the connectors' configuration.
         objectives: recovery objectives of a move from source to target, and how often it is rehearsed.
         readiness: limits beyond which readiness_check says that the flow is not ready.
     """
@@ -166,6 +168,7 @@ class Flow(Model):
                 "MirrorMaker 2 in dedicated mode runs one source connector a flow, and its checkpoint connector in the"
                 " same processes; name one source connector, and no `connect` of the checkpoint connector"
             )
+        _ = self.offsets_topic  # Raises ValueError for settings that cannot be used.
         return self
 
     @property
@@ -174,6 +177,11 @@ class Flow(Model):
         return FlowEdge(
             self.source, self.target, self.runs == "always", list_items(self.mirror_maker.get("topics", ""))
         )
+
+    @property
+    def offsets_topic(self) -> OffsetsTopicSettings:
+        """Return where MirrorMaker 2 stores offsets, for a flow without a Connect worker that is asked for them."""
+        return offsets_topic_settings(self.source, self.mirror_maker)
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -186,8 +194,7 @@ class Flow(Model):
         if self.connect is None:
             raise BadInput(
                 f"MirrorMaker 2 of {self.source}->{self.target} runs in dedicated mode, without a REST API",
-                "its connectors cannot be resumed, and their offsets cannot be set; its stop hook can only stop"
-                " MirrorMaker 2",
+                "this needs the REST API of a Connect worker; the flow's stop hook cannot do it",
                 "run its connectors in a Connect worker, and name the worker under `connect` in the topology",
             )
         return self.connect

@@ -16,7 +16,6 @@ from kafka_dr.hooks.archive import local_folder
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.private_files import refuse_open
-from kafka_dr.hooks.site.stop import StopHook
 from kafka_dr.procedure.anchors import JournalAnchors
 from kafka_dr.procedure.approvals import Approvals, DrillApprovals
 from kafka_dr.procedure.artifacts import Artifacts
@@ -182,17 +181,13 @@ class Run:
     def mirror_maker(self, flow: Flow) -> FlowConnectors:
         """Return the client of a flow's connectors, in the Connect workers that run them.
 
-        In dedicated mode, which has no worker, a substitute is returned for the flow from source to target: its
-        settings can be read, and the flow can be stopped.
+        Without a Connect worker, as in dedicated mode: by the flow's hook, its offsets topic and the topology.
 
         Raises:
-            BadInput: the flow is in dedicated mode and has no substitute, because it does not run from source to
-                target, or because the source was declared lost.
+            BadInput: the flow has no Connect worker, and the source was declared lost.
         """
-        hook: StopHook | None = self.systems.stop_hook(flow)
-        if hook is not None and flow == self.flow and not self.progress.without_source:
-            return self.systems.dedicated(flow, hook)
-        return self.systems.flow_connectors(flow)
+        systems = self.systems
+        return systems.connectors_in_connect(flow) if self.progress.without_source else systems.flow_connectors(flow)
 
     @cached_property
     def reversed(self) -> Run:

@@ -16,9 +16,9 @@ from kafka_dr.hooks.application_client import ApplicationClient, principal_of
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.anchor_topic import AnchorTopic
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.record import key_and_value
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter
+from kafka_dr.hooks.brokers.topics import READ_COMMITTED
 from kafka_dr.hooks.brokers.transactions import TransactionTool
 from kafka_dr.hooks.brokers.writer_process import ReplayProcess
 from kafka_dr.hooks.connect.canary_connector import CanaryConnector
@@ -27,6 +27,7 @@ from kafka_dr.hooks.connect.drill_connectors import DrillConnectors
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.hooks.connect.marker_connector import MarkerConnector
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
+from kafka_dr.hooks.connect.offsets_topic import OffsetsTopic
 from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.site.dns_routing import DnsRouting
@@ -83,7 +84,7 @@ class Systems:
         return RecordReader(self.connections.kafka(self.topology.cluster(alias).connection), alias, isolation)
 
     def writer(self, alias: str) -> RecordWriter:
-        """Return a new writer to Switchback's own topics on one cluster."""
+        """Return a new writer of single records to one cluster, for Switchback's own topics and offsets topics."""
         return RecordWriter(self.connections.kafka(self.topology.cluster(alias).connection), alias, self.scope)
 
     def replay_writer(self, alias: str, transactional_id: str, batch_bytes: int) -> ReplayProcess:
@@ -139,13 +140,44 @@ class Systems:
         return MirrorMaker(*self._login(connection), seconds, self.scope)
 
     def flow_connectors(self, flow: Flow) -> FlowConnectors:
-        """Return the client of a flow's connectors in Connect; BadInput if the flow runs in dedicated mode."""
+        """Return the client of a flow's connectors: by its Connect worker, or without one by its hook.
+
+        Without a worker, as in dedicated mode, settings come from the topology, and offsets from the offsets topic.
+        """
+        return self._by_hook(flow) if flow.connect is None else self.connectors_in_connect(flow)
+
+    def connectors_in_connect(self, flow: Flow) -> FlowConnectors:
+        """Return the client of a flow's connectors by its Connect worker; BadInput if it has none."""
         other = flow.connectors.checkpoint.connect
         return FlowConnectors(
             flow,
             self.topology.names,
             self.connect_worker(flow.worker),
             self.connect_worker(other) if other not in (None, flow.worker) else None,
+        )
+
+    def _by_hook(self, flow: Flow) -> FlowConnectors:
+        processes = DedicatedMirrorMaker(
+            flow.source,
+            flow.target,
+            flow.connectors.names,
+            {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker},
+            cast("StopHook", self.stop_hook(flow)),
+            self.offsets_topic(flow),
+            flow.offsets_topic.group,
+            self._cluster(flow.target).count_members,
+        )
+        # Methods that need a REST API are missing; their callers ask for `flow.connect` first.
+        return FlowConnectors(flow, self.topology.names, cast("MirrorMaker", processes))
+
+    def offsets_topic(self, flow: Flow) -> OffsetsTopic:
+        """Return the client of the topic in which a flow's workers or processes store offsets, on the flow's target."""
+        alias = flow.target
+        return OffsetsTopic(
+            flow.offsets_topic,
+            self._cluster(alias),
+            lambda: self.reader(alias, READ_COMMITTED),
+            lambda: self.writer(alias),
         )
 
     def marker_connector(self, connection: str) -> MarkerConnector:
@@ -159,20 +191,6 @@ class Systems:
     def drill_connectors(self, connection: str) -> DrillConnectors:
         """Return the client that reads all connectors of a Connect worker, and changes those of a drill."""
         return DrillConnectors(ConnectEndpoint(*self._login(connection), self.scope))
-
-    def dedicated(self, flow: Flow, hook: StopHook) -> FlowConnectors:
-        """Return the client of a flow in dedicated mode: settings come from the topology, `hook` stops the flow."""
-        settings = {"source.consumer.isolation.level": flow.isolation, **flow.mirror_maker}
-        processes = DedicatedMirrorMaker(
-            flow.source,
-            flow.target,
-            flow.connectors.names,
-            settings,
-            hook,
-            lambda topic: self.reader(flow.target).read_all(topic, take=key_and_value),
-        )
-        # Methods that need a REST API are missing; `flow_connectors` alone serves what calls these.
-        return FlowConnectors(flow, self.topology.names, cast("MirrorMaker", processes))
 
     def stop_hook(self, flow: Flow) -> StopHook | None:
         """Return the hook that stops MirrorMaker 2 in dedicated mode; None if a Connect worker hosts the flow."""

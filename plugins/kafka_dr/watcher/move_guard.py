@@ -342,9 +342,9 @@ def _old_flow_offsets(procedure: Run, problems: list[str], reverse_stands: bool)
         reverse_stands: whether the reverse flow is STOPPED; else the offsets are left alone, as they would be too low.
     """
     found: dict[str, Any] = {}
-    if procedure.flow.connect is None:
-        return found
-    loops = procedure.reverse_flow is not None and not parts_directions(procedure)
+    # In dedicated mode the members of the worker group would have to be awaited, which takes a session's time.
+    in_connect = procedure.flow.connect is not None
+    loops = in_connect and procedure.reverse_flow is not None and not parts_directions(procedure)
     # A source that does not answer would hold up the next look for a minute.
     may_seed = loops and reverse_stands and source_answers(procedure, ASK_SECONDS)
     # What was copied is read first, because the seeds replace the offsets that show it.

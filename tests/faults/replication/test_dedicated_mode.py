@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ import pytest
 from lab.environment.connect import FLOWS
 from lab.environment.state import DEDICATED, Lab
 from lab.rehearsal.planned import SOURCE, Rehearsal
+from lab.rehearsal.round_trip import Leaving
 from lab.rehearsal.unplanned import Accident
 from tests.faults.support import always_on
 from tests.faults.support.lost_scene import LostScene, figures_of, lost_scene, quicken
 from tests.faults.support.scene import planned_without_findings, until
 from tests.faults.support.stepping import stepping
 from tests.faults.support.stop_server import StopServer
+from tests.faults.support.trips import stepped_trips
 from tests.support.rehearsals import SEED, kept_if_it_fails
 
 FLOW = "->".join(FLOWS["standby"])
@@ -42,6 +45,21 @@ def test_a_planned_failover_is_exact(policy: str, fresh_lab: Callable[..., Path]
     finally:
         made.stop()
     assert verdict.figures["acknowledged_by_load"] > RATE
+
+
+@pytest.mark.parametrize("policy", ["identity", "default"])
+def test_clients_come_back(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """Twice there and back under load: offsets are set in the process's topic, and the hook starts it again."""
+    lab = Lab(fresh_lab(policy, airflow=False, dedicated=True))
+    with (
+        StopServer(lab, starts=True) as hook,
+        stepped_trips(lab.root, tmp_path, SEED, RATE // 4, recorded=False) as trips,
+    ):
+        for move in (partial(trips.leave, Leaving(more=10)), trips.come_back) * 2:
+            verdict = move()
+            print(f"{policy}, change {trips.number - 1}: {dict(verdict.figures)}", flush=True)
+            assert verdict.passed, "\n".join(verdict.lines(limit=5))
+        assert set(hook.started) == {FLOW} and lab.processes.pid(DEDICATED) is not None
 
 
 @pytest.mark.parametrize("policy", ["identity", "default"])

@@ -13,6 +13,7 @@ from kafka_dr.actions.scope.flow_scope import scope_now
 from kafka_dr.config.settings import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.connect_checks import hook_blockers
 from kafka_dr.errors import Contradiction, DeadlinePassed, NotReady
 from kafka_dr.procedure.entries import FlowBackSeeded, StrandedRecordsFound
 from kafka_dr.procedure.run import Run
@@ -20,20 +21,18 @@ from kafka_dr.procedure.run import Run
 _ASK_SECONDS = 10.0
 
 
-def refuse_dedicated(procedure: Run) -> None:
-    """Refuse if MirrorMaker 2 of either direction runs in dedicated mode, in which offsets cannot be seeded."""
-    dedicated = [
-        f"{flow.source}->{flow.target}"
-        for flow in (procedure.flow, procedure.reverse_flow)
-        if flow is not None and flow.connect is None
-    ]
-    if dedicated:
-        raise NotReady(
-            f"MirrorMaker 2 of {' and '.join(dedicated)} runs in dedicated mode, without a REST API",
-            "without a REST API no offset can be seeded, and the flow would copy all records again",
-            "For each flow named here: stop its dedicated processes, run its connectors in a Connect worker, and name"
-            " the worker as `connect` of the flow in the topology. Then start a new run.",
-        )
+def refuse_unusable_flows(procedure: Run) -> None:
+    """Refuse if a flow without a Connect worker cannot be started by its hook, or if its offsets cannot be set."""
+    for flow in (procedure.flow, procedure.reverse_flow):
+        if flow is None or flow.connect is not None:
+            continue
+        connectors, name = procedure.mirror_maker(flow), f"{flow.source}->{flow.target}"
+        for blocker in hook_blockers(name, connectors.can_resume(), connectors.offsets_problem()):
+            raise NotReady(
+                f"MirrorMaker 2 of {name} cannot be seeded and started",
+                f"{blocker.reason}: {blocker.seen}",
+                f"Nothing was changed. {blocker.next_step} Then start a new run.",
+            )
 
 
 def refuse_overlapping(procedure: Run) -> None:

@@ -213,6 +213,7 @@ def flow_view(procedure: Run, flow: Flow) -> FlowView:
         others[0] if others else None,
         connectors.offsets().of(flow.source) if shows_offsets and len(sources) == len(connectors.sources) else {},
         dedicated=flow.connect is None,
+        offsets_problem=connectors.offsets_problem(),
         stated=flow.mirror_maker,
     )
 

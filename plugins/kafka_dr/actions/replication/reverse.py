@@ -47,7 +47,7 @@ def refuse_loop(procedure: Run) -> None:
         return
     # The reverse flow's worker runs beside the source, and may not answer if the source does not.
     limits = {"timeout": _LOST_WORKER_SECONDS} if procedure.progress.without_source else {}
-    for status in procedure.mirror_maker(flow).not_stopped(**limits):
+    for status in procedure.systems.flow_connectors(flow).not_stopped(**limits):
         raise Refusal(
             f"{status.name} is not STOPPED",
             f"flow {flow.source}->{flow.target}: {status}",

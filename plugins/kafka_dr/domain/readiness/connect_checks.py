@@ -41,6 +41,42 @@ def versions_suffice(o: Observation) -> Iterator[Blocker]:
         )
 
 
+def reverse_flow_usable(o: Observation) -> Iterator[Blocker]:
+    """Yield blockers for a reverse flow in dedicated mode that cannot be seeded, or that its hook does not start.
+
+    One that runs is not touched; both directions run only where they have topics of their own.
+    """
+    flow = o.reverse
+    if flow is not None and flow.dedicated and not any(connector.runs for connector in flow.source_connectors):
+        yield from hook_blockers(f"{flow.source}->{flow.target}", flow.worker.sets_offsets, flow.offsets_problem)
+
+
+def hook_blockers(flow: str, starts: bool, offsets_problem: str) -> Iterator[Blocker]:
+    """Yield why a flow in dedicated mode cannot be seeded and started.
+
+    Args:
+        flow: `source->target`.
+        starts: whether its stop hook says that it starts processes.
+        offsets_problem: why its offsets cannot be set; "" if they can.
+    """
+    if not starts:
+        yield Blocker(
+            "reverse_flow_usable",
+            f"MirrorMaker 2 of {flow} runs in dedicated mode, and its stop hook does not start it",
+            'the stop hook\'s answer to GET /state lacks `"starts": true`',
+            "Let the stop hook serve POST /start, too, or run the connectors of this flow in a Connect worker, and name"
+            " the worker as `connect` of the flow in the topology.",
+        )
+    if offsets_problem:
+        yield Blocker(
+            "reverse_flow_usable",
+            f"Offsets of MirrorMaker 2 of {flow} cannot be set",
+            offsets_problem,
+            "Correct `offset.storage.topic` and `group.id` under `mirror_maker` of this flow in the topology, so that"
+            " they are those of its processes.",
+        )
+
+
 def stated_settings_agree(o: Observation) -> Iterator[Blocker]:
     """Yield a blocker for each setting that has another value in the topology than in a running connector.
 

@@ -130,6 +130,7 @@ class FlowView:
         mirrors: which topics the flow mirrors, and by which source connector.
         replicated: last replicated offset by source partition; None if Connect has no offset of the partition.
         dedicated: MirrorMaker 2 runs in dedicated mode: configurations come from the topology, not from Connect.
+        offsets_problem: why offsets of a flow in dedicated mode cannot be set; "" if they can, and in a Connect worker.
         stated: the flow's settings from the topology, such as the worker's converters, which Connect's REST API does
             not show.
     """
@@ -144,6 +145,7 @@ class FlowView:
     checkpoint_worker: WorkerView | None = None
     replicated: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     dedicated: bool = False
+    offsets_problem: str = ""
     stated: Mapping[str, str] = field(default_factory=dict)
 
     @property

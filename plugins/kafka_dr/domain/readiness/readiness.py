@@ -19,7 +19,7 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import connectors_agree, stated_topics_agree, topics_mirrored_once
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
-from kafka_dr.domain.readiness.connect_checks import stated_settings_agree, versions_suffice
+from kafka_dr.domain.readiness.connect_checks import reverse_flow_usable, stated_settings_agree, versions_suffice
 from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target, members_leave
 from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
 from kafka_dr.domain.readiness.owners import owner_blockers
@@ -340,6 +340,7 @@ CHECKS: tuple[Check, ...] = (
     clusters_differ,
     worker_writes_to_target,
     versions_suffice,
+    reverse_flow_usable,
     naming_agrees,
     stated_settings_agree,
     stated_topics_agree,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -12,7 +13,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, Kaf
 from confluent_kafka.admin import AdminClient
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.hooks.brokers.client import growing_pauses, in_batches, outcome_of
+from kafka_dr.hooks.brokers.client import growing_pauses, in_batches, outcome_of, raise_error
 from kafka_dr.hooks.brokers.connection import COORDINATOR_SECONDS, MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
 from kafka_dr.hooks.brokers.descriptions import GroupInfo, Member
 from kafka_dr.hooks.brokers.group_requests import (
@@ -60,6 +61,24 @@ class ClusterGroups(ClusterConnection):
             listed |= {name: replace(listed[name], type="classic") for name in untyped if name in classic}
         busy = [n for n, group in listed.items() if group.state not in ("Empty", "Dead") and group.type != _UNKNOWN]
         return listed | self._described_groups(busy, timeout)
+
+    def count_members(self, group: str, timeout: float = COORDINATOR_SECONDS) -> int:
+        """Return how many members a group has, whatever its protocol, such as that of Connect workers.
+
+        0 also for a group that does not exist. A process that was killed stays a member until its session times out.
+        """
+        client = self._coordinators()
+
+        def listed(left: float) -> int:
+            with warnings.catch_warnings():
+                # The methods that are to replace this one know groups of consumers only.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                answers = client.list_groups(group, timeout=left)
+            for answer in answers:
+                raise_error(answer.error)
+            return sum(len(answer.members) for answer in answers)
+
+        return self._repeated(f"reading the members of group {group}", listed, timeout)
 
     def positions(
         self, groups: Iterable[str], require_stable: bool = True, timeout: float = 120.0

@@ -109,6 +109,33 @@ class RecordWriter:
         """
         return self._send(topic, partition, {"value": value, "key": key, "headers": list(headers)}, _REJECTION, timeout)
 
+    def write_all(
+        self, topic: str, records: Iterable[tuple[int, bytes | None, bytes | None]], timeout: float = 60.0
+    ) -> list[str]:
+        """Write records to one topic, each with one attempt; return the distinct errors, [] if all are in the log.
+
+        A record without an answer may be in the log or not: read the topic to know.
+
+        Args:
+            records: each as (partition, key, value); a value of None is a tombstone.
+        """
+        if self._scope is not None:
+            self._scope.require_topic(topic, "writing records")
+        ends_at, producer, errors = time.monotonic() + timeout, self._producer(), set[str]()
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            errors.update(() if error is None else (error.name(),))
+
+        with kafka_border(self._alias, f"writing to {topic}"):
+            for partition, key, value in records:
+                producer.produce(topic, value, key, partition=partition, on_delivery=delivered)
+                producer.poll(0)
+        if producer.flush(max(0.0, ends_at - time.monotonic())):
+            producer.purge()
+            producer.flush(0)
+            errors.add(f"no answer within {timeout:g} s")
+        return sorted(errors)
+
     def probe(self, topic: str, partition: int, value: bytes = b"probe", timeout: float = 10.0) -> WriteResult:
         """Write one record to test whether the cluster accepts writes; if it does, the record stays in the log.
 

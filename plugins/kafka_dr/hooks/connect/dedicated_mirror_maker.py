@@ -1,7 +1,7 @@
-"""MirrorMaker 2 in dedicated mode, without a REST API, with the same Python methods as a Connect worker.
+"""MirrorMaker 2 without a REST API, as in dedicated mode, with the same Python methods as a Connect worker.
 
-The stop hook counts the running processes, MirrorMaker 2's offsets topic on the target states what was replicated, and
-the topology states the settings. The only possible change is to stop the processes.
+The site's stop hook counts, stops and starts the running processes, MirrorMaker 2's offsets topic on the target states
+what was replicated, and the topology states the settings.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput, DeadlinePassed
+from kafka_dr.errors import BadInput, DeadlinePassed, NotReady
 from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker
+from kafka_dr.hooks.connect.offset_changes import refuse_invalid
+from kafka_dr.hooks.connect.offsets_topic import OffsetsTopic
 from kafka_dr.hooks.site.stop import StopHook
-
-KeyAndValue = tuple[bytes | None, bytes | None]
 
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CONVERTERS = dict.fromkeys(("key.converter", "value.converter", "header.converter"), _BYTES)
@@ -23,14 +22,16 @@ _POLL_SECONDS = 0.2
 
 
 class DedicatedMirrorMaker:
-    """Reads and stops one flow in dedicated mode, with methods named like those of `mirror_maker.MirrorMaker`.
+    """Reads, stops and starts one flow by its hook, with methods named like those of `mirror_maker.MirrorMaker`.
 
     Args:
         source, target: the aliases of the flow's clusters.
         connectors: names of the source and the checkpoint connector; dedicated mode names them after their classes.
         settings: MirrorMaker 2's configuration, as the topology states it.
-        hook: stops the flow's processes and counts them.
-        read: reads a whole topic of the target; returns keys and values in the order written.
+        hook: stops and starts the flow's processes, and counts them.
+        offsets_topic: the topic in which the processes store offsets.
+        group: the worker group of the flow's processes; None if its id is unknown.
+        count_members: returns how many members a group of the target has.
     """
 
     def __init__(
@@ -40,20 +41,22 @@ class DedicatedMirrorMaker:
         connectors: tuple[str, ...],
         settings: Mapping[str, str],
         hook: StopHook,
-        read: Callable[[str], Iterable[KeyAndValue]],
+        offsets_topic: OffsetsTopic,
+        group: str | None,
+        count_members: Callable[[str], int],
     ) -> None:
         self._source, self._flow, self._connectors = source, f"{source}->{target}", connectors
         # The topology does not state the converters: dedicated mode always sets these.
         self._settings = {**_CONVERTERS, "source.cluster.alias": source, "target.cluster.alias": target, **settings}
-        self._hook, self._read = hook, read
+        self._hook, self._offsets_topic, self._group, self._count_members = hook, offsets_topic, group, count_members
 
     def worker(self, timeout: float = 30.0) -> ConnectWorker:
         """Return a worker with empty version and cluster id: in dedicated mode both are unknown."""
         return ConnectWorker("", "")
 
     def sets_offsets(self, name: str, timeout: float = 30.0) -> bool:
-        """Return False: offsets in MirrorMaker 2's offsets topic are only read."""
-        return False
+        """Whether the flow can be started again after its offsets were set: the hook says that it starts processes."""
+        return self._hook.starts(self._flow, timeout=timeout)
 
     def existing(self, names: Iterable[str], timeout: float = 30.0) -> list[str]:
         """Return those of the named connectors that the topology states for the flow."""
@@ -88,29 +91,86 @@ class DedicatedMirrorMaker:
         return status
 
     def resume(self, name: str, deadline: float = 60.0, needs_tasks: bool = True) -> ConnectorStatus:
-        """Always raise BadInput: the stop hook cannot start processes."""
-        raise BadInput(
-            f"MirrorMaker 2 of {self._flow} runs in dedicated mode, without a REST API",
-            "its stop hook can stop MirrorMaker 2, but not start it",
-            f"start MirrorMaker 2 of {self._flow} manually",
-        )
+        """Have the flow's processes started, with all their connectors; return once the stop hook counts a process.
+
+        Raises:
+            BadInput: the hook does not say that it starts processes.
+            DeadlinePassed: no process runs after `deadline` seconds.
+        """
+        ends_at = time.monotonic() + deadline
+        if not self._hook.starts(self._flow):
+            raise BadInput(
+                f"MirrorMaker 2 of {self._flow} runs in dedicated mode, without a REST API",
+                "its stop hook can stop MirrorMaker 2, but not start it",
+                f"start MirrorMaker 2 of {self._flow} manually",
+            )
+        if self.status(name).stopped:
+            self._hook.start(self._flow)
+        while (status := self.status(name)).stopped:
+            if time.monotonic() >= ends_at:
+                raise DeadlinePassed(
+                    f"{self._flow} did not start within {deadline:g} s",
+                    str(status),
+                    f"read the log of MirrorMaker 2's processes of {self._flow}, on the machines where they run",
+                )
+            time.sleep(_POLL_SECONDS)
+        return status
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
         """Return the last replicated source offset by partition, as last flushed to MirrorMaker 2's offsets topic.
 
-        Records of the offsets topic that MirrorMaker 2 did not write are skipped.
+        Entries that MirrorMaker 2 did not write, and passes over, are left out.
         """
-        topic = self._settings.get("offset.storage.topic", f"mm2-offsets.{self._source}.internal")
-        by_alias: dict[str, dict[TopicPartition, int | None]] = {}
-        for key, value in self._read(topic):
-            try:
-                connector, source_partition = read_json(key or b"")
-                partition, offset = (
-                    TopicPartition(source_partition["topic"], int(source_partition["partition"])),
-                    (int(read_json(value)["offset"]) if value else None),
+        return self._offsets_topic.offsets(name, timeout)
+
+    def offsets_problem(self, name: str) -> str:
+        """Return why offsets of the source connector cannot be set while no process runs; "" if they can.
+
+        While processes run, their group must have members: else it is not their group, and proves nothing of them.
+        """
+        running = len(self.status(name).tasks)
+        if running and self._group is not None and not self._count_members(self._group):
+            return f"{running} processes run by the stop hook, but their worker group {self._group} has no member"
+        return self._offsets_topic.problem(name)
+
+    def change_offsets(
+        self, name: str, cluster_alias: str, last_replicated: Mapping[TopicPartition, int | None], timeout: float = 60.0
+    ) -> ConnectorOffsets:
+        """Set last replicated offsets in the offsets topic while no process runs; see `MirrorMaker.change_offsets`.
+
+        A process that was killed is a member of its group until its session times out, 10 s by default: this is waited
+        for, because only then it is certain that no member stores offsets.
+
+        Raises:
+            BadInput: an offset is negative, or the alias is not the flow's.
+            NotReady: a process runs; or the topic cannot be used, as in `OffsetsTopic.change`.
+            DeadlinePassed: the hook counts no process, but the worker group still has a member.
+            ReadBackFailed: the topic does not hold the offsets as written.
+        """
+        refuse_invalid(name, last_replicated)
+        own, ends_at = self._settings["source.cluster.alias"], time.monotonic() + timeout
+        if cluster_alias != own:
+            raise BadInput(
+                f"{name} stores offsets under another alias",
+                f"alias in the topology: {cluster_alias!r}; source.cluster.alias of the connector: {own!r}",
+                "correct the alias in the topology, or source.cluster.alias of the connector; no offset was changed",
+            )
+        if not (status := self.status(name)).stopped:
+            raise NotReady(
+                f"offsets of {self._flow} can be changed only while no process of it runs",
+                str(status),
+                f"stop MirrorMaker 2 of {self._flow}; no offset was changed",
+            )
+        self._await_no_member(ends_at)
+        return self._offsets_topic.change(name, cluster_alias, last_replicated, max(1.0, ends_at - time.monotonic()))
+
+    def _await_no_member(self, ends_at: float) -> None:
+        while self._group is not None and (members := self._count_members(self._group)):
+            if time.monotonic() >= ends_at:
+                raise DeadlinePassed(
+                    f"The worker group of {self._flow} still has members, though the stop hook counts no process",
+                    f"group {self._group}: {members} members",
+                    f"End MirrorMaker 2's processes of {self._flow} manually, on the machines where they run, and find"
+                    " out why the stop hook does not count them. No offset was changed.",
                 )
-                if connector == name:
-                    by_alias.setdefault(source_partition["cluster"], {})[partition] = offset
-            except (KeyError, TypeError, ValueError):
-                continue
-        return ConnectorOffsets(by_alias)
+            time.sleep(_POLL_SECONDS)

@@ -11,6 +11,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker
+from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
 _READ_SECONDS, _OFFSET_SECONDS = 30.0, 60.0
@@ -27,12 +28,16 @@ class FlowConnectors:
     """
 
     def __init__(
-        self, flow: Flow, naming: Naming, worker: MirrorMaker, checkpoint_worker: MirrorMaker | None = None
+        self,
+        flow: Flow,
+        naming: Naming,
+        worker: MirrorMaker,
+        checkpoint_worker: MirrorMaker | None = None,
     ) -> None:
         """Create the client; no request is sent yet.
 
         Args:
-            worker: the client of the worker with the source connectors.
+            worker: the client of the worker with the source connectors, or a DedicatedMirrorMaker in its place.
             checkpoint_worker: the client of the worker with the checkpoint connector; None: the same worker.
         """
         self._flow, self._naming = flow, naming
@@ -84,6 +89,16 @@ class FlowConnectors:
     def resume(self, name: str, deadline: float, needs_tasks: bool = True) -> ConnectorStatus:
         """Resume a connector, and return its state once connector and tasks are RUNNING; see `MirrorMaker.resume`."""
         return self._host(name).resume(name, deadline=deadline, needs_tasks=needs_tasks)
+
+    def can_resume(self, timeout: float = _READ_SECONDS) -> bool:
+        """Whether the flow can be resumed: in a Connect worker always, in dedicated mode if its hook starts it."""
+        host = self.workers[0][0]
+        return host.sets_offsets(self.sources[0], timeout) if isinstance(host, DedicatedMirrorMaker) else True
+
+    def offsets_problem(self) -> str:
+        """Return why offsets of a flow in dedicated mode cannot be set; "" if they can, and in a Connect worker."""
+        processes = self.workers[0][0]
+        return processes.offsets_problem(self.sources[0]) if isinstance(processes, DedicatedMirrorMaker) else ""
 
     def is_enabled(self, name: str, timeout: float = _READ_SECONDS) -> bool:
         """Whether a resume starts tasks of a source connector; see `MirrorMaker.is_enabled`."""

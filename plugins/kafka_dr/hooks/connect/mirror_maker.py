@@ -19,7 +19,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, ReadBackFailed
 from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker, without_secrets
-from kafka_dr.hooks.connect.offset_changes import offset_differences, offsets_body
+from kafka_dr.hooks.connect.offset_changes import offset_differences, offsets_body, refuse_invalid
 from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
 from kafka_dr.hooks.http_tls import HttpTls, Login
 from kafka_dr.hooks.json_endpoint import HttpAnswer
@@ -255,17 +255,7 @@ class MirrorMaker:
         self, name: str, alias: str, changes: Mapping[TopicPartition, int | None], timeout: float
     ) -> None:
         """Raise the errors BadInput and NotReady of `change_offsets`, before anything is written."""
-        invalid = [
-            f"{tp}: {last!r}"
-            for tp, last in changes.items()
-            if last is not None and (type(last) is not int or last < 0)
-        ]
-        if invalid:
-            raise BadInput(
-                "last replicated offsets must be 0 or more, or None to start at 0",
-                first_few(invalid, 10),
-                f"report this message as a defect of Switchback; no offset of {name} was changed",
-            )
+        refuse_invalid(name, changes)
         own = self.config(name, timeout).get("source.cluster.alias", _DEFAULT_ALIAS)
         if alias != own:
             raise BadInput(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.failback.resync_scope import flow_runs, refuse_dedicated, refuse_lacking
+from kafka_dr.actions.failback.resync_scope import flow_runs, refuse_lacking, refuse_unusable_flows
 from kafka_dr.actions.failback.resync_start import (
     NONE_COPIED,
     SeedRecord,
@@ -31,7 +31,7 @@ class SeedFlowBack(ProcedureStep):
     def act(self, procedure: Run, context: Any) -> FlowBackSeeded:
         """Write to Connect the start offsets that differ from Connect's, and read all back; seed no flow that runs."""
         require_decided(procedure)
-        refuse_dedicated(procedure)
+        refuse_unusable_flows(procedure)
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
         flow, seeds, ids = procedure.flow, seeds_since_failover(procedure), refuse_lacking(procedure, prepared["topic"])
         worker, name = procedure.systems.flow_connectors(flow), flow.connectors.by_kind["source"]

@@ -27,8 +27,8 @@ class StopMirrorMaker(RecheckedStep):
         worker, seconds = procedure.mirror_maker(procedure.flow), procedure.request.deadlines.stop_seconds
 
         def undo() -> None:
-            # Processes that a stop hook ended are started again only by a person.
-            for name in worker.names if procedure.flow.connect else ():
+            # A stop hook may be unable to start the processes that it ended.
+            for name in worker.names if worker.can_resume() else ():
                 worker.resume(name, deadline=seconds, needs_tasks=False)
 
         with acting_under(procedure.authority, undo), run_concurrently() as start:

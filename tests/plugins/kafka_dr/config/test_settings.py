@@ -54,6 +54,13 @@ DNS = {
 }
 
 
+def without_worker(data: dict[str, Any], settings: dict[str, str]) -> None:
+    """Have a flow run in dedicated mode, with these settings."""
+    flow = data["flows"][0]
+    flow |= {"stop_hook": "stop", "mirror_maker": settings}
+    del flow["connect"]
+
+
 def changed(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """The lab's topology after a change."""
     data = copy.deepcopy(yaml.safe_load(LAB))
@@ -370,6 +377,7 @@ def test_odd_aliases_are_refused(alias: str) -> None:
             ),
             "in dedicated mode runs one source connector a flow",
         ),
+        (lambda d: without_worker(d, {"offset.storage.topic": "a b"}), "offset.storage.topic: "),
         (lambda d: d.update(deadlines={"stop_seconds": True}), "deadlines.stop_seconds"),
         (lambda d: d.update(deadlines={"stop_seconds": 0}), "deadlines.stop_seconds"),
         (lambda d: d.update(deadlines={"stop_second": 1}), "allowed keys: approval_valid_seconds"),
@@ -453,9 +461,7 @@ def test_dedicated_mode_has_a_stop_hook_and_no_worker() -> None:
             flow.update(stop_hook="stop_mm2", connectors=names)
 
     flow = check_topology(changed(dedicated), "x").flow("primary", "standby")
-    with pytest.raises(
-        BadInput, match="primary->standby runs in dedicated mode.*offsets cannot be set.*only stop MirrorMaker 2"
-    ):
+    with pytest.raises(BadInput, match="primary->standby runs in dedicated mode.*needs the REST API"):
         _ = flow.worker
     assert check_topology(changed(lambda d: None), "x").flow("primary", "standby").worker == "connect_standby"
 

@@ -227,6 +227,10 @@ CLOSED = {
         with_internal_topic("7.5.1"),
         "versions_suffice",
     ),
+    "dedicated reverse flow that nothing starts": (
+        seen(reverse=replace(flow(*BACK, "STOPPED"), worker=WorkerView("", "", False), dedicated=True)),
+        "reverse_flow_usable",
+    ),
     "topology and connector": (
         seen(flow=replace(flow(), stated={"sync.topic.acls.enabled": "true"})),
         "stated_settings_agree",

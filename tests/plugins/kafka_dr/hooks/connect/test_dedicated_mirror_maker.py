@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput, DeadlinePassed, HookUnavailable
+from kafka_dr.domain.mirror_maker.offset_records import OffsetRecord, offset_key, offset_value
+from kafka_dr.errors import BadInput, DeadlinePassed, HookUnavailable, NotReady
 from kafka_dr.hooks.connect import dedicated_mirror_maker
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
 
-FLOW = "west->east"
+from tests.support.offsets.stored_topic import StoredTopic
+
+FLOW, SOURCE = "west->east", "MirrorSourceConnector"
+ORDERS = TopicPartition("orders", 0)
 
 
 class Hook:
-    """A stop hook whose process ends so many looks after it was asked; None for never."""
+    """A stop hook whose process ends so many looks after it was asked; None for never.
 
-    def __init__(self, ends_after: int | None = 0) -> None:
+    A process that it is asked to start runs after `starts_after` looks; None: it starts none.
+    """
+
+    def __init__(self, ends_after: int | None = 0, starts_after: int | None = None) -> None:
         self.asked: list[str] = []
-        self._ends_after, self.away = ends_after, False
+        self.started: list[str] = []
+        self._ends_after, self.away, self._starts_after = ends_after, False, starts_after
 
     def running(self, flow: str, timeout: float) -> int:
         """How many run now."""
         if self.away:
             raise HookUnavailable("the hook did not do it", "no connection", "look at it")
+        if self.started and self._starts_after is not None:
+            self._starts_after -= 1
+            return int(self._starts_after < 0)
         if not self.asked or self._ends_after is None:
             return 1
         self._ends_after -= 1
@@ -35,6 +45,15 @@ class Hook:
         self.asked.append(flow)
         return 1
 
+    def starts(self, flow: str, timeout: float = 10.0) -> bool:
+        """Whether it starts processes."""
+        return self._starts_after is not None
+
+    def start(self, flow: str) -> int:
+        """Told, and done later."""
+        self.started.append(flow)
+        return 0
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,28 +61,30 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dedicated_mirror_maker, "_POLL_SECONDS", 0.001)
 
 
-def made(hook: Hook | None = None, records: list[Any] = [], **settings: str) -> DedicatedMirrorMaker:
+def made(
+    hook: Hook | None = None,
+    topic: StoredTopic | None = None,
+    members: Callable[[], int] | None = None,
+    **settings: str,
+) -> DedicatedMirrorMaker:
     """The flow west->east; settings are written with double underscores for dots."""
     stated = {key.replace("__", "."): value for key, value in settings.items()}
+    names, stored = (SOURCE, "MirrorCheckpointConnector"), (topic or StoredTopic()).client()
+    group = None if members is None else "workers"
     return DedicatedMirrorMaker(
-        "west",
-        "east",
-        ("MirrorSourceConnector", "MirrorCheckpointConnector"),
-        stated,
-        hook or Hook(),
-        lambda topic: [r[1:] for r in records if r[0] == topic],
+        *("west", "east", names, stated),
+        hook or Hook(),  # type: ignore[arg-type]
+        stored,
+        group,
+        lambda asked: members() if members and asked == group else -1,
     )
 
 
-def kept(
-    topic: str,
-    offset: int | None,
-    connector: str = "MirrorSourceConnector",
-    internal: str = "mm2-offsets.west.internal",
-) -> tuple[str, bytes, bytes | None]:
-    """One record of MirrorMaker 2's topic of offsets."""
-    key = json.dumps([connector, {"cluster": "west", "partition": 0, "topic": topic}]).encode()
-    return internal, key, None if offset is None else json.dumps({"offset": offset}).encode()
+def stopped(starts_after: int | None = None) -> Hook:
+    """A hook whose process has ended."""
+    hook = Hook(starts_after=starts_after)
+    hook.asked.append(FLOW)
+    return hook
 
 
 def test_a_process_runs_both_connectors() -> None:
@@ -97,10 +118,30 @@ def test_a_silent_hook_proves_nothing() -> None:
         made(hook).stop("MirrorSourceConnector")
 
 
-def test_it_cannot_be_resumed() -> None:
-    """The hook only stops."""
+def test_a_hook_that_only_stops_resumes_nothing() -> None:
+    """It is never asked to start: it may not know the request."""
+    hook = stopped()
+    assert not made(hook).sets_offsets(SOURCE)
     with pytest.raises(BadInput, match="runs in dedicated mode"):
-        made().resume("MirrorSourceConnector")
+        made(hook).resume(SOURCE)
+    assert hook.started == []
+
+
+@pytest.mark.parametrize("looks", [0, 3])
+def test_a_hook_that_starts_is_asked_once_and_waited_for(looks: int) -> None:
+    """For both connectors together: the second finds them running."""
+    hook = stopped(starts_after=looks)
+    worker = made(hook)
+    assert worker.sets_offsets(SOURCE)
+    assert worker.resume(SOURCE).running and worker.resume("MirrorCheckpointConnector").running
+    assert hook.started == [FLOW]
+
+
+def test_one_that_does_not_start_is_told_at_the_deadline() -> None:
+    """With what was seen."""
+    with pytest.raises(DeadlinePassed, match="west->east did not start within 0.01 s") as told:
+        made(stopped(starts_after=1_000_000)).resume(SOURCE, deadline=0.01)
+    assert "STOPPED" in told.value.seen
 
 
 def test_settings_are_those_stated_and_what_the_mode_brings() -> None:
@@ -110,31 +151,70 @@ def test_settings_are_those_stated_and_what_the_mode_brings() -> None:
     assert config["header.converter"].endswith("ByteArrayConverter")
 
 
-def test_offsets_are_the_last_kept_of_the_source_connector() -> None:
-    """Later records win, a tombstone empties, others' and foreign records are left out."""
-    foreign = [
-        ("mm2-offsets.west.internal", key, value)
-        for key, value in (
-            (None, b"x"),
-            (b"not json", None),
-            (b'["MirrorSourceConnector"]', b"{}"),
-            (b"7", b'{"offset": 1}'),
-            (b"[" * 100_000, b"{}"),
-        )
-    ]
-    records = [
-        kept("orders", 4),
-        kept("gone", 9),
-        *foreign,
-        kept("orders", 7),
-        kept("gone", None),
-        kept("other", 1, "MirrorCheckpointConnector"),
-    ]
-    found = made(records=records).offsets("MirrorSourceConnector").of("west")
-    assert found == {TopicPartition("orders", 0): 7, TopicPartition("gone", 0): None}
+def kept(offset: int) -> StoredTopic:
+    """A topic with one offset of the flow."""
+    return StoredTopic(1, [OffsetRecord(0, offset_key(SOURCE, "west", ORDERS), offset_value(offset))])
 
 
-def test_offsets_are_read_where_they_are_stated_to_be() -> None:
-    """The topic's name is a setting."""
-    worker = made(records=[kept("orders", 4, internal="elsewhere")], offset__storage__topic="elsewhere")
-    assert worker.offsets("MirrorSourceConnector").of("west") == {TopicPartition("orders", 0): 4}
+def test_offsets_are_set_in_the_topic_while_nothing_runs() -> None:
+    """Read back, and only those that differ are written."""
+    topic = kept(4)
+    worker = made(stopped(), topic)
+    assert worker.offsets(SOURCE).of("west") == {ORDERS: 4}
+    assert worker.change_offsets(SOURCE, "west", {ORDERS: 9}).of("west") == {ORDERS: 9}
+    worker.change_offsets(SOURCE, "west", {ORDERS: 9})
+    assert topic.requests == 1 and worker.offsets(SOURCE).of("west") == {ORDERS: 9}
+
+
+def test_a_member_that_was_killed_is_waited_for() -> None:
+    """Until its session times out it might be alive, whatever the hook says."""
+    topic, looks = kept(4), [1, 1, 0]
+    made(stopped(), topic, lambda: looks.pop(0)).change_offsets(SOURCE, "west", {ORDERS: 9})
+    assert looks == [] and topic.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("running", "members", "problem"),
+    [
+        (True, None, ""),
+        (True, 1, ""),
+        (False, 0, ""),
+        (True, 0, "1 processes run by the stop hook, but their worker group workers has no member"),
+    ],
+)
+def test_a_group_without_members_beside_a_process_is_not_its_group(
+    running: bool, members: int | None, problem: str
+) -> None:
+    """Later it would seem to prove that the process has ended."""
+    count = None if members is None else lambda: members
+    assert made(Hook() if running else stopped(), kept(4), count).offsets_problem(SOURCE) == problem
+
+
+def test_a_topic_that_cannot_be_used_is_a_problem() -> None:
+    """Before a process is stopped for it."""
+    assert "does not exist" in made(topic=StoredTopic(0)).offsets_problem(SOURCE)
+
+
+def test_no_offset_is_changed_while_a_member_stays() -> None:
+    """A process runs of which the hook does not know."""
+    topic = kept(4)
+    with pytest.raises(DeadlinePassed, match="worker group of west->east still has members"):
+        made(stopped(), topic, lambda: 1).change_offsets(SOURCE, "west", {ORDERS: 9}, timeout=0.01)
+    assert topic.requests == 0
+
+
+@pytest.mark.parametrize(
+    ("hook", "alias", "last", "error", "words"),
+    [
+        (Hook(), "west", 9, NotReady, "only while no process of it runs"),
+        (stopped(), "east", 9, BadInput, "stores offsets under another alias"),
+        (stopped(), "west", -1, BadInput, "must be 0 or more"),
+        (stopped(), "west", 1.5, BadInput, "must be 0 or more"),
+    ],
+)
+def test_no_offset_is_changed_otherwise(hook: Hook, alias: str, last: int, error: type, words: str) -> None:
+    """Before a record is written."""
+    topic = kept(4)
+    with pytest.raises(error, match=words):
+        made(hook, topic).change_offsets(SOURCE, alias, {ORDERS: last})
+    assert topic.requests == 0

@@ -19,6 +19,19 @@ def test_stop_and_state_speak_the_contract(server: Any, reply: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "starts"),
+    [({"running": 0, "starts": True}, True), ({"running": 1}, False), ({"running": 1, "starts": "yes"}, False)],
+)
+def test_a_hook_starts_only_if_it_says_so(server: Any, reply: Any, state: dict[str, Any], starts: bool) -> None:
+    """An older hook does not know the request; a newer one gets it like the request to stop."""
+    server.queue = [reply(200, state), reply(202, {"running": 0})]
+    hook = StopHook(server.url)
+    assert (hook.starts("a->b"), hook.start("a->b")) == (starts, 0)
+    found = [(r.method, r.path, r.body) for r in server.requests]
+    assert found == [("GET", "/state?flow=a-%3Eb", None), ("POST", "/start", {"flow": "a->b"})]
+
+
+@pytest.mark.parametrize(
     "body",
     [None, [], 0, {}, {"running": None}, {"running": False}, {"running": "0"}, {"running": 0.0}, {"running": -1}],
 )

@@ -178,27 +178,47 @@ def test_a_fence_hook_that_fences_it_is_enough(make_bench: Any) -> None:
     assert (figures["authorizer"], figures["fenced_at"], figures["acl_entries_added"]) == (False, None, 0)
 
 
-def test_a_flow_in_dedicated_mode_is_refused_before_anything_is_touched(make_bench: Any) -> None:
-    """Its offsets could not be set."""
-    flows = [
-        {
-            "source": "primary",
-            "target": "standby",
-            "connect": "connect_standby",
-            "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"},
-        },
-        {
-            "source": "standby",
-            "target": "primary",
-            "stop_hook": "stop",
-            "connectors": {"source": "s.source", "checkpoint": "s.checkpoint"},
-        },
-    ]
-    way = WayBack(make_bench(flows=flows))
+DEDICATED = [
+    {
+        "source": "primary",
+        "target": "standby",
+        "connect": "connect_standby",
+        "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"},
+    },
+    {
+        "source": "standby",
+        "target": "primary",
+        "stop_hook": "stop",
+        "connectors": {"source": "s.source", "checkpoint": "s.checkpoint"},
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("can_start", "others", "why"),
+    [
+        (False, (), "runs in dedicated mode, and its stop hook does not start it"),
+        (True, ("mm2-status.standby.internal",), "topic mm2-offsets.standby.internal does not exist on primary"),
+    ],
+)
+def test_a_flow_in_dedicated_mode_that_cannot_be_used_is_refused_before_anything_is_touched(
+    make_bench: Any, can_start: bool, others: tuple[str, ...], why: str
+) -> None:
+    """Nothing would start it, or its offsets would be set where no process looks."""
+    way = WayBack(make_bench(flows=DEDICATED))
+    way.bench.hook.can_start = can_start
+    way.primary.partitions |= {name: {0: 1} for name in others}
     acls = set(way.primary.acls)
-    with pytest.raises(AirflowFailException, match="standby->primary runs in dedicated mode"):
+    with pytest.raises(AirflowFailException, match=f"standby->primary cannot be seeded and started.*{why}"):
         fence(way)
     assert way.primary.acls == acls
+
+
+def test_a_flow_in_dedicated_mode_that_its_hook_starts_is_accepted(make_bench: Any) -> None:
+    """A process of it has never run."""
+    way = WayBack(make_bench(flows=DEDICATED))
+    way.bench.hook.can_start = True
+    assert fence(way)["stopped"]
 
 
 def test_connectors_that_mirror_a_topic_twice_are_refused_before_anything_is_touched(make_bench: Any) -> None:

@@ -196,3 +196,32 @@ def test_a_connector_that_does_not_exist_is_said_to_be_missing(bench: Any) -> No
     procedure = bench.stopped()
     del bench.workers["primary"].states["s.source"]
     assert seed(bench, procedure) == ReverseFlowSeeded(seeded=0, why_not="s.source does not exist")
+
+
+@pytest.fixture
+def dedicated(make_bench: Any) -> Any:
+    """A bench whose reverse flow runs in dedicated mode; its hook starts it, and no process of it has ever run."""
+    worker = {"source": "primary", "target": "standby", "connect": "connect_standby"}
+    # With one partition, because a bench's topics have no more.
+    settings = {"offset.storage.partitions": 1}
+    hook = {"source": "standby", "target": "primary", "stop_hook": "hook", "mirror_maker": settings}
+    names = [{kind: f"{flow}.{kind}" for kind in ("source", "checkpoint")} for flow in ("p", "s")]
+    bench = make_bench(
+        flows=[{**flow, "connectors": of_flow} for flow, of_flow in zip((worker, hook), names, strict=True)]
+    )
+    bench.hook.can_start = True
+    return bench
+
+
+def test_a_reverse_flow_in_dedicated_mode_is_seeded_in_its_topic_and_started_by_its_hook(dedicated: Any) -> None:
+    """The topic is created before the first process would copy everything; it is started once."""
+    procedure, primary = opened(dedicated), dedicated.clusters["primary"]
+    for _ in range(2):
+        assert seed(dedicated, procedure).seeded == 1
+    record = (b'["s.source",{"cluster":"standby","partition":0,"topic":"orders"}]', b'{"offset":9}')
+    assert primary.internal["mm2-offsets.standby.internal"] == [record]
+    assert primary.settings["mm2-offsets.standby.internal"] == {"cleanup.policy": "compact"}
+    assert start(dedicated, procedure).started
+    assert [asked for asked in dedicated.hook.asked if asked[0] in ("start", "stop")] == [("start", "standby->primary")]
+    with pytest.raises(Refusal, match="s.source is not STOPPED"):
+        seed(dedicated, procedure)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,12 +13,14 @@ from kafka_dr.actions.readiness.observe import flow_view
 from kafka_dr.actions.recheck import mirror_maker_still_stopped
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame, positions_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, Refusal
+from kafka_dr.errors import DeadlinePassed, NotReady, Refusal
 from kafka_dr.hooks.brokers.group_requests import Position
 from kafka_dr.steps.planned import forecast as forecast_step
 from kafka_dr.steps.planned.forecast import Forecast
 from kafka_dr.steps.planned.stop_mirror_maker import StopMirrorMaker
 from kafka_dr.vocabulary import Entry, Step
+
+from tests.support.offsets.stored_topic import keep_offsets
 
 STEP = Step.STOP_MIRROR_MAKER
 T0 = TopicPartition("orders", 0)
@@ -71,8 +72,7 @@ def test_both_connectors_stop_and_the_ends_are_the_boundary(drained: Any) -> Non
 def dedicated(make_bench: Any) -> Any:
     """As `drained`, in dedicated mode: what was replicated stands in MirrorMaker 2's own topic."""
     bench = make_bench(flows=[DEDICATED])
-    key = json.dumps(["p.source", {"cluster": "primary", "partition": 0, "topic": "orders"}]).encode()
-    bench.clusters["standby"].internal["mm2-offsets.primary.internal"] = [(key, b'{"offset": 9}')]
+    keep_offsets(bench.clusters["standby"], "mm2-offsets.primary.internal", "p.source", "primary", {T0: 9})
     return on_both_sides(bench)
 
 
@@ -93,15 +93,14 @@ def test_in_dedicated_mode_the_process_ends_and_the_ends_are_the_boundary(dedica
 
 
 def test_in_dedicated_mode_the_flow_is_looked_at_without_a_worker(dedicated: Any) -> None:
-    """Running by its hook, replicated by its topic, settings as stated; the flow back cannot be dedicated, as nobody
-    could seed it.
-    """
+    """Running by its hook, replicated by its topic, settings as stated; whether the hook starts it, is asked."""
     procedure = dedicated.procedure()
     view = flow_view(procedure, procedure.flow)
     (source,) = view.source_connectors
     assert view.dedicated and source.runs and source.tasks and view.replicated == {T0: 9}
-    with pytest.raises(BadInput, match="runs in dedicated mode"):
-        procedure.mirror_maker(procedure.flow.model_copy(update={"source": "standby", "target": "primary"}))
+    assert not view.worker.sets_offsets
+    dedicated.hook.can_start = True
+    assert flow_view(procedure, procedure.flow).worker.sets_offsets
 
 
 def test_the_ends_are_watched_while_the_checkpoint_connector_still_stops(

@@ -38,8 +38,9 @@ def begin_opening(bench: Any, procedure: Any) -> None:
     bench.clusters["standby"].acls -= set(lifted)
 
 
-def test_in_dedicated_mode_clients_come_back_and_replication_is_left_stopped(make_bench: Any) -> None:
-    """A stop hook starts nothing: the return ends all the same, and names it."""
+@pytest.fixture
+def dedicated(make_bench: Any) -> Any:
+    """A bench whose flow runs in dedicated mode; everything until open_target was done, its process was ended."""
     bench = make_bench(
         flows=[
             {
@@ -50,11 +51,27 @@ def test_in_dedicated_mode_clients_come_back_and_replication_is_left_stopped(mak
             }
         ]
     )
-    bench.stopped()
-    return_(bench)
-    told = bench.entries(STEP)[-1].payload
-    assert fences(bench, "primary") == set() and told["touched"] is True
+    stopping = {"stops_processes": "primary->standby"}
+    bench.stopped().authority.write(Step.STOP_MIRROR_MAKER, Entry.INTENT, stopping)
+    bench.hook.processes = {}
+    return bench
+
+
+def test_in_dedicated_mode_clients_come_back_and_replication_is_left_stopped(dedicated: Any) -> None:
+    """A hook that only stops starts nothing: the return ends all the same, and names it."""
+    return_(dedicated)
+    told = dedicated.entries(STEP)[-1].payload
+    assert fences(dedicated, "primary") == set() and told["touched"] is True
     assert told["connectors_resumed"] == [] and "runs in dedicated mode" in told["replication_left_stopped"]
+
+
+def test_in_dedicated_mode_a_hook_that_starts_resumes_replication(dedicated: Any) -> None:
+    """The flow is named as the journal has it."""
+    dedicated.hook.can_start = True
+    return_(dedicated)
+    told = dedicated.entries(STEP)[-1].payload
+    assert told["connectors_resumed"] == ["primary->standby"] and not told.get("replication_left_stopped")
+    assert ("start", "primary->standby") in dedicated.hook.asked and dedicated.hook.processes == {"primary->standby": 1}
 
 
 def test_a_failback_whose_returned_cluster_is_away_again_ends_with_its_flow_left_stopped(bench: Any) -> None:
