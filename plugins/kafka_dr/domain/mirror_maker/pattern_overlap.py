@@ -154,7 +154,9 @@ class _Automaton:
     def _add_node(self, op: Any, argument: Any, at: int, is_outer: bool) -> int:
         if op is ops.AT:
             # An anchor within a sequence matches nowhere, or depends on what is around: neither is worth a rule.
-            return at if is_outer else _refuse(op)
+            if not is_outer:
+                raise _undecided("an expression has an anchor within it")
+            return at
         if op is ops.SUBPATTERN:
             return self.add(list(argument[3]), at)
         if op is ops.BRANCH:
@@ -196,7 +198,7 @@ def _characters(op: Any, argument: Any, ignores_case: bool) -> frozenset[str]:
     """Return the characters of topic names that a node of the parse tree matches."""
     if op is ops.NOT_LITERAL or (op is ops.IN and argument[0][0] is ops.NEGATE):
         refused = [(ops.LITERAL, argument)] if op is ops.NOT_LITERAL else argument[1:]
-        return ALPHABET - frozenset[str]().union(*(_characters(*one, ignores_case) for one in refused))
+        return ALPHABET - frozenset[str]().union(*(_characters(op, argument, ignores_case) for op, argument in refused))
     found = _exact_characters(op, argument)
     return found | frozenset(letter.swapcase() for letter in found) & ALPHABET if ignores_case else found
 
@@ -211,12 +213,8 @@ def _exact_characters(op: Any, argument: Any) -> frozenset[str]:
     if op is ops.CATEGORY:
         return _CATEGORIES[argument]
     if op is not ops.IN:
-        return _refuse(op)
+        raise _undecided(f"an expression with {str(op).lower()} cannot be compared")
     return frozenset[str]().union(*(_exact_characters(*member) for member in argument))
-
-
-def _refuse(op: Any) -> Any:
-    raise _undecided(f"an expression with {str(op).lower()} cannot be compared")
 
 
 def _undecided(why: str) -> BadInput:

@@ -1,13 +1,12 @@
 """Which source record a partition's last record on the target is a copy of.
 
-A task that is cancelled has copied more records than Connect's stored offset says. When it is resumed at that offset, it
-copies these records again. The last record of the target is therefore looked for on the source, from the stored offset
+A task that is cancelled has copied more records than Connect's stored offset says. When it is resumed at that offset,
+it copies these records again. The last record of the target is therefore searched on the source, from the stored offset
 on. The first equal record counts: a later one would skip records if two records are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -35,13 +34,3 @@ class CopiedTail:
     def last(self) -> int | None:
         """The last replicated offset from which the flow goes on."""
         return self.copied if self.lags else self.stored
-
-
-def find_copied(source: Iterable[tuple[int, str]], last_of_target: str) -> int | None:
-    """Return the offset of the first source record that equals the target's last record; None if there is none.
-
-    Args:
-        source: offset and fingerprint of source records, in order, from the stored offset on.
-        last_of_target: fingerprint of the target's last record.
-    """
-    return next((offset for offset, fingerprint in source if fingerprint == last_of_target), None)

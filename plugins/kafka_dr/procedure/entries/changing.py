@@ -40,9 +40,14 @@ class ChangedFlowStopped(StepOutcome, steps=(Step.STOP_CHANGED_FLOW,)):
 
 
 class SettingsToChange(Intent, steps=_CHANGING):
-    """Settings of STOPPED connectors that are about to be changed: connector -> setting -> value; None removes it."""
+    """Settings of STOPPED connectors that are about to be changed: connector -> setting -> value; None removes it.
+
+    Attributes:
+        former_settings: the values of the same settings before the procedure; None for a setting that was not set.
+    """
 
     changes_settings: Mapping[str, Mapping[str, str | None]]
+    former_settings: Mapping[str, Mapping[str, str | None]]
 
 
 class OffsetsToCorrect(Intent, steps=_CHANGING):
@@ -57,6 +62,7 @@ class OffsetsCorrected(Note, steps=_CHANGING):
     Attributes:
         going_on: receipt of the last replicated offset of each partition; partitions without one are left out.
         ends: receipt of the target's log ends at that time, by source partition.
+        partitions: number of partitions whose last copied record was compared.
         corrected: number of partitions whose stored offset was behind the last copied record; `skipped`: number of
             partitions whose interval is skipped.
         unproven: partitions whose last copied record was not found on the source, as text: records may be repeated.
@@ -64,6 +70,7 @@ class OffsetsCorrected(Note, steps=_CHANGING):
 
     going_on: Receipt
     ends: Receipt
+    partitions: int
     corrected: int
     skipped: int
     unproven: Sequence[str]
