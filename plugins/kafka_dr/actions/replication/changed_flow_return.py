@@ -45,10 +45,9 @@ def return_changed_flow(
 
 def _is_resumed(procedure: Run, step: str, settings: RestoreSettings, resumed: ResumeReplication) -> bool:
     worker = procedure.mirror_maker(procedure.flow)
+    configs = {name: worker.config(name) for name in settings.former}
     as_before = all(
-        worker.config(name).get(key) == value
-        for name, former in settings.former.items()
-        for key, value in former.items()
+        configs[name].get(key) == value for name, former in settings.former.items() for key, value in former.items()
     )
     runs = not any(worker.status(name).stopped for name in resumed.names)
     return as_before and runs and bool(procedure.progress.facts(OffsetsCorrected, step))

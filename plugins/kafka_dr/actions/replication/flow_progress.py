@@ -163,7 +163,7 @@ def wait_for_progress(procedure: Run, corrected: OffsetsCorrected, step: str, ru
 
 
 def progress_after_return(procedure: Run, corrected: OffsetsCorrected, step: str, running: tuple[str, ...]) -> str:
-    """Return whether records flow with the former settings, as a sentence; a flow that copies nothing raises no error."""
+    """Return whether records flow with the former settings, as a sentence; no error is raised if none do."""
     watch = FlowWatch(procedure, corrected, step, running)
     try:
         return str(

@@ -38,8 +38,8 @@ def refuse_common_names(procedure: Run, configs: Mapping[str, Mapping[str, str]]
                 raise Refusal(
                     "Records would be copied in a circle",
                     f"{name} and {status.name} would both mirror a topic called {topic}; {status}",
-                    f"The configuration is unchanged, or goes back. Stop {status.name}, or take such names out of one of"
-                    " both directions; then start a new run.",
+                    f"The configuration is unchanged, or goes back. Stop {status.name}, or take such names out of one"
+                    " of both directions; then start a new run.",
                 )
 
 

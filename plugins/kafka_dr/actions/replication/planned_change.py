@@ -83,8 +83,8 @@ def refuse_unchangeable_flow(procedure: Run) -> None:
         raise Refusal(
             f"The Connect worker of the flow {name} cannot set offsets",
             f"Kafka {worker.worker().version} does not know the request for {first_few(old)}",
-            f"{_NOTHING} Run Connect workers of Kafka 3.6 or later. Until then: stop all producers of the flow, wait two"
-            " minutes, and change the configuration with PUT /connectors/NAME/config; every record that is written"
+            f"{_NOTHING} Run Connect workers of Kafka 3.6 or later. Until then: stop all producers of the flow, wait"
+            " two minutes, and change the configuration with PUT /connectors/NAME/config; every record that is written"
             " meanwhile may be copied twice.",
         )
 
@@ -133,7 +133,7 @@ def make_change_plan(procedure: Run) -> ChangePlan:
     source_groups = view.groups[procedure.request.source]
     groups = tuple({*filter(group_filter_of(of[checkpoint]), source_groups)} for of in (view.configs, after))
     effects = list(_effects(procedure, change, view, selected, (groups[0], groups[1])))
-    _refuse_harm(procedure, change, effects, wanted)
+    _refuse_harm(change, effects, wanted)
     _refuse_mirrored_twice(procedure, after_filter, source_topics)
     refuse_common_names(procedure, {name: after[name] for name in procedure.flow.connectors.source})
     added = selected[1] - selected[0]
@@ -258,7 +258,6 @@ def _effects(
 
 
 def _refuse_harm(
-    procedure: Run,
     change: FlowChange,
     effects: Iterable[PatternEffect],
     wanted: Mapping[str, Mapping[str, str | None]],
@@ -268,9 +267,9 @@ def _refuse_harm(
         raise Refusal(
             "A pattern does not do what was meant",
             "; ".join(problems),
-            f"{_NOTHING} Correct the pattern, and start a new run. A pattern is a Java regular expression that must match"
-            " the whole name: `orders.*` matches all names that begin with orders. For names that will be created later"
-            " set names_to_come.",
+            f"{_NOTHING} Correct the pattern, and start a new run. A pattern is a Java regular expression that must"
+            " match the whole name: `orders.*` matches all names that begin with orders. For names that will be created"
+            " later set names_to_come.",
         )
     if not any(wanted.values()):
         asked = {**change.settings} or [pattern for kind in ("topic", "group") for pattern, _ in change.patterns(kind)]

@@ -164,9 +164,12 @@ def _interval_lines(plan: ChangePlan) -> list[str]:
     topics = first_few(sorted({one.topic for one in plan.intervals}), _SHOWN)
     fate = "are skipped: the target never gets them" if plan.skips else "are copied"
     lost = f" {deleted:,} more offsets were deleted by retention meanwhile." if deleted else ""
+    partitions = count_of(len(plan.intervals), "partition")
     return [
-        f"Included again: {table_cell(topics)}. {offsets:,} offsets in {count_of(len(plan.intervals), 'partition')},"
-        f" written while these topics were excluded, {fate}.{lost}"
+        (
+            f"Included again: {table_cell(topics)}. {offsets:,} offsets in {partitions}, written while these topics were"
+            f" excluded, {fate}.{lost}"
+        )
     ]
 
 

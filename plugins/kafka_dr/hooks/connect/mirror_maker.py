@@ -154,8 +154,8 @@ class MirrorMaker(ConnectorSettings):
             raise NotReady(
                 "offsets can be changed only while the connector is STOPPED without tasks",
                 str(status),
-                f"stop {name} (PUT {connector_path(name)}/stop on the Connect worker), and wait until {name} has no task; no"
-                " offset was changed",
+                f"stop {name} (PUT {connector_path(name)}/stop on the Connect worker), and wait until {name} has no"
+                " task; no offset was changed",
             )
 
     def _write_until_read_back(
