@@ -167,8 +167,8 @@ def _interval_lines(plan: ChangePlan) -> list[str]:
     partitions = count_of(len(plan.intervals), "partition")
     return [
         (
-            f"Included again: {table_cell(topics)}. {offsets:,} offsets in {partitions}, written while these topics were"
-            f" excluded, {fate}.{lost}"
+            f"Included again: {table_cell(topics)}. {offsets:,} offsets in {partitions}, written while these topics"
+            f" were excluded, {fate}.{lost}"
         )
     ]
 
