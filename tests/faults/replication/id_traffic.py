@@ -92,7 +92,6 @@ class IdTraffic:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_uncommitted",
-                "enable.partition.eof": True,
             }
         )
         found: Counter[str] = Counter()
@@ -101,15 +100,17 @@ class IdTraffic:
             if name not in metadata.topics:
                 return found
             places = [TopicPartition(name, partition, 0) for partition in metadata.topics[name].partitions]
+            ends = {place.partition: consumer.get_watermark_offsets(place, SECONDS)[1] for place in places}
             consumer.assign(places)
-            left, ends_at = len(places), time.monotonic() + SECONDS
+            left, ends_at = {number for number, end in ends.items() if end}, time.monotonic() + SECONDS
             while left:
                 assert time.monotonic() < ends_at, f"{name} was not read to its end"
-                for message in consumer.consume(10_000, 0.5):
-                    if message.error():
-                        left -= 1
-                    else:
+                for message in consumer.consume(1_000, 0.1):
+                    assert message.error() is None, message.error()
+                    if message.offset() < ends[message.partition()]:
                         found[message.value().decode().rstrip("x")] += 1
+                    if message.offset() + 1 >= ends[message.partition()]:
+                        left.discard(message.partition())
         finally:
             consumer.close()
         return found
