@@ -12,7 +12,7 @@ from kafka_dr.vocabulary import Outcome
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 MOVES = ("planned_failover", "unplanned_failover", "failback")
-PAGES = (*MOVES, "restore_group_offsets", "abort_procedure")
+PAGES = (*MOVES, "restore_group_offsets", "change_replication", "abort_procedure")
 WATCHERS = ("watch_old_source", "record_positions", "readiness_check")
 PARTS = ["Does.", "Proves.", "Waits at most.", "If it fails."]
 TABLE = re.compile(r"^\| you see[^|]*\| means \| do \|\n\| --- \| --- \| --- \|\n((?:\|.*\|\n?)+)", re.MULTILINE)

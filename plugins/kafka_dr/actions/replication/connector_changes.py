@@ -1,4 +1,4 @@
-"""Change the connectors of a stopped flow: settings, and offsets behind the last copied record of each partition.
+"""Change settings and offsets of a stopped flow's connectors, so that it goes on behind the last copied records.
 
 Invariants
 1. Settings and offsets are changed only while all connectors of the flow are STOPPED without tasks.

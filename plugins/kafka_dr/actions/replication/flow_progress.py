@@ -90,7 +90,8 @@ class FlowWatch:
         if waiting:
             raise NotYet(f"tasks have copied no record: {first_few(waiting, 5, '; ')}")
         busy = sum(1 for pending in tasks.values() if pending)
-        if not busy and self._procedure.progress.now() < self._procedure.progress.clock(self._step) + _IDLE_SECONDS:
+        progress, seconds = self._procedure.progress, self._procedure.request.deadlines.verify_seconds
+        if not busy and progress.now() < progress.clock(self._step) + min(_IDLE_SECONDS, seconds / 2):
             raise NotYet("no record was written that a task had to copy")
         return FlowProgress(len(copies), busy, len(tasks) - busy)
 

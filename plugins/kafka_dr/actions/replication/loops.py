@@ -1,4 +1,4 @@
-"""Refuse a flow whose topics the running flow in the opposite direction mirrors, too: records would go in a circle."""
+"""Refuse a flow whose topics the running reverse flow mirrors, too: records would go in a circle."""
 
 from __future__ import annotations
 

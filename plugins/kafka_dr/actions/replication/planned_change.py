@@ -35,7 +35,7 @@ _RUNNING, _STOPPED = ("RUNNING", "FAILED"), "STOPPED"
 
 
 @dataclass(frozen=True)
-class FlowView:
+class ObservedFlow:
     """A flow as it is.
 
     Attributes:
@@ -89,7 +89,7 @@ def refuse_unchangeable_flow(procedure: Run) -> None:
         )
 
 
-def observe_flow(procedure: Run) -> FlowView:
+def observe_flow(procedure: Run) -> ObservedFlow:
     """Return the flow as it is.
 
     Raises:
@@ -105,7 +105,7 @@ def observe_flow(procedure: Run) -> FlowView:
             f"{_NOTHING} Resume or stop it, as is meant; then start a new run.",
         )
     aliases = (procedure.request.source, procedure.request.target)
-    return FlowView(
+    return ObservedFlow(
         configs={name: worker.config(name) for name in worker.names},
         runs={status.name: status.state != _STOPPED for status in statuses},
         version=worker.worker().version,
@@ -133,8 +133,8 @@ def make_change_plan(procedure: Run) -> ChangePlan:
     source_groups = view.groups[procedure.request.source]
     groups = tuple({*filter(group_filter_of(of[checkpoint]), source_groups)} for of in (view.configs, after))
     effects = list(_effects(procedure, change, view, selected, (groups[0], groups[1])))
-    _refuse_harm(change, effects, wanted)
     _refuse_mirrored_twice(procedure, after_filter, source_topics)
+    _refuse_harm(change, effects, wanted)
     refuse_common_names(procedure, {name: after[name] for name in procedure.flow.connectors.source})
     added = selected[1] - selected[0]
     return ChangePlan(
@@ -143,9 +143,10 @@ def make_change_plan(procedure: Run) -> ChangePlan:
         target=procedure.request.target,
         reason=procedure.request.reason,
         connectors={
-            name: ConnectorChange({key: view.configs[name].get(key) for key in wanted[name]}, wanted[name], runs)
-            for name, runs in view.runs.items()
+            name: ConnectorChange({key: config.get(key) for key in wanted[name]}, wanted[name])
+            for name, config in view.configs.items()
         },
+        running=tuple(name for name, runs in view.runs.items() if runs),
         adds=tuple(sorted(added)),
         drops=tuple(sorted(selected[0] - selected[1])),
         adds_groups=tuple(sorted(groups[1] - groups[0])),
@@ -193,7 +194,7 @@ def refuse_other_configuration(procedure: Run, plan: ChangePlan) -> None:
         )
 
 
-def _refuse_owner(procedure: Run, view: FlowView) -> None:
+def _refuse_owner(procedure: Run, view: ObservedFlow) -> None:
     owners = owner_view(procedure, {}, view.configs, [procedure.flow])
     blockers = list(owner_blockers(owners))
     if blockers and not owners.acknowledged:
@@ -205,7 +206,7 @@ def _refuse_owner(procedure: Run, view: FlowView) -> None:
         )
 
 
-def _wanted_settings(procedure: Run, change: FlowChange, view: FlowView) -> dict[str, dict[str, str | None]]:
+def _wanted_settings(procedure: Run, change: FlowChange, view: ObservedFlow) -> dict[str, dict[str, str | None]]:
     """Return by connector the settings that change; refuse a connector that is not the flow's, or is not named."""
     sources = procedure.flow.connectors.source
     if (change.connector or sources[0]) not in sources:
@@ -232,7 +233,7 @@ def _wanted_settings(procedure: Run, change: FlowChange, view: FlowView) -> dict
     }
 
 
-def _filter_of(procedure: Run, configs: Mapping[str, Mapping[str, str]], view: FlowView) -> FlowFilter:
+def _filter_of(procedure: Run, configs: Mapping[str, Mapping[str, str]], view: ObservedFlow) -> FlowFilter:
     sources = {name: configs[name] for name in procedure.flow.connectors.source}
     return FlowFilter(sources, procedure.naming, procedure.flow.target, view.version)
 
@@ -244,7 +245,7 @@ def _selected(mirrors: FlowFilter, topics: Iterable[str]) -> set[str]:
 def _effects(
     procedure: Run,
     change: FlowChange,
-    view: FlowView,
+    view: ObservedFlow,
     topics: tuple[set[str], set[str]],
     groups: tuple[set[str], set[str]],
 ) -> Iterator[PatternEffect]:
@@ -340,7 +341,7 @@ def existing_spans(procedure: Run, partitions: Iterable[TopicPartition]) -> dict
     return {tp: (starts[tp], ends[tp]) for tp in existing}
 
 
-def _notes(procedure: Run, view: FlowView, after: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def _notes(procedure: Run, view: ObservedFlow, after: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     flow, source = procedure.flow, procedure.flow.connectors.source[0]
     location = after[source].get(SYNCS_LOCATION, "source")
     if location == "source" and (why := _why_no_syncs(procedure)):

@@ -21,12 +21,10 @@ class ConnectorChange:
     Attributes:
         former: setting -> value before the change, of the settings that change; None for a setting that was not set.
         wanted: the same settings with their new values; None for a setting that is removed.
-        runs: whether the connector is resumed after the change, because it was not STOPPED before.
     """
 
     former: Mapping[str, str | None]
     wanted: Mapping[str, str | None]
-    runs: bool
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,7 @@ class ChangePlan:
 
     Attributes:
         connectors: connector -> what changes in it; those that only stop and go on have no settings.
+        running: connectors that are resumed after the change, as they were not STOPPED before, in this order.
         adds, drops: topics that the flow will mirror from now on, and those that it will no longer mirror.
         adds_groups, drops_groups: likewise, groups whose positions are translated.
         intervals: partitions that were mirrored once and are included again.
@@ -67,6 +66,7 @@ class ChangePlan:
     target: str
     reason: str
     connectors: Mapping[str, ConnectorChange]
+    running: tuple[str, ...]
     adds: tuple[str, ...] = ()
     drops: tuple[str, ...] = ()
     adds_groups: tuple[str, ...] = ()
@@ -78,11 +78,6 @@ class ChangePlan:
     config_digests: Mapping[str, str] = field(default_factory=dict)
     cool_down: dict[str, Any] | None = None
     terms: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def running(self) -> tuple[str, ...]:
-        """Return the connectors that are resumed after the change."""
-        return tuple(name for name, one in self.connectors.items() if one.runs)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
