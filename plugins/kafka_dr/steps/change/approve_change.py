@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_dr.actions.replication.planned_change import planned_change
+from kafka_dr.actions.flow_change.planned_change import planned_change
 from kafka_dr.domain.plain_text import count_of
 from kafka_dr.domain.replication.change_plan import change_markdown
 from kafka_dr.procedure.run import Run

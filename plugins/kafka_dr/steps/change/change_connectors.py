@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.replication.connector_changes import (
+from kafka_dr.actions.flow_change.connector_changes import (
     change_settings,
     correct_offsets,
     refuse_unstopped,
     skipped_offsets,
 )
-from kafka_dr.actions.replication.planned_change import planned_change
+from kafka_dr.actions.flow_change.planned_change import planned_change
 from kafka_dr.procedure.entries import ChangedFlowStopped, ConnectorsChanged
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_dr.actions.replication.planned_change import make_change_plan
+from kafka_dr.actions.flow_change.planned_change import make_change_plan
 from kafka_dr.procedure.entries import ChangePlanned
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep

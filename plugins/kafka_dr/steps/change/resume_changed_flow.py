@@ -6,10 +6,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from kafka_dr.actions.replication.connector_changes import refuse_moved_ends
-from kafka_dr.actions.replication.flow_progress import wait_for_progress
-from kafka_dr.actions.replication.loops import refuse_common_names
-from kafka_dr.actions.replication.planned_change import planned_change
+from kafka_dr.actions.flow_change.connector_changes import refuse_moved_ends
+from kafka_dr.actions.flow_change.flow_progress import wait_for_progress
+from kafka_dr.actions.flow_change.loops import refuse_common_names
+from kafka_dr.actions.flow_change.planned_change import planned_change
 from kafka_dr.errors import DeadlinePassed
 from kafka_dr.procedure.authority import acting_under, record_fact
 from kafka_dr.procedure.entries import ChangedFlowToResume, ConnectorsChanged, FlowChanged, OffsetsCorrected

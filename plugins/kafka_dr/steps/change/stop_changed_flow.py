@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from kafka_dr.actions.replication.copied_offsets import mirrored_partitions
-from kafka_dr.actions.replication.planned_change import planned_change, refuse_other_configuration
+from kafka_dr.actions.flow_change.copied_offsets import mirrored_partitions
+from kafka_dr.actions.flow_change.planned_change import planned_change, refuse_other_configuration
 from kafka_dr.actions.replication.stop import STOPPED, wait_for_stable_target_ends
 from kafka_dr.actions.scope.internal_topics import offset_syncs_of
 from kafka_dr.actions.scope.position_frames import partitions_frame

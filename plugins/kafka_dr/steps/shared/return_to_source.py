@@ -9,8 +9,8 @@ from typing import Any
 from kafka_dr.actions.clients import begun_opening, tell_to_resume
 from kafka_dr.actions.fencing.hook_fence import lift_fence_hook
 from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.flow_change.changed_flow_return import return_changed_flow
 from kafka_dr.actions.recheck import source_reopened
-from kafka_dr.actions.replication.changed_flow_return import return_changed_flow
 from kafka_dr.actions.undo import (
     close_target,
     count_mirrored_records,

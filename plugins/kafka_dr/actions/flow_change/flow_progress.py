@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_dr.actions.replication.copied_offsets import MirroredPartition, mirrored_partitions
+from kafka_dr.actions.flow_change.copied_offsets import MirroredPartition, mirrored_partitions
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.actions.scope.topic_settings import compacted_in
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition

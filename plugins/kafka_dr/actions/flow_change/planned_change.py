@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.flow_change.loops import refuse_common_names
 from kafka_dr.actions.readiness.owners import owner_view
-from kafka_dr.actions.replication.loops import refuse_common_names
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from kafka_dr.actions.replication.copied_offsets import copied_tails, mirrored_partitions
+from kafka_dr.actions.flow_change.copied_offsets import copied_tails, mirrored_partitions
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from kafka_dr.actions.replication.connector_changes import change_settings, correct_offsets, take_back_skips
-from kafka_dr.actions.replication.copied_offsets import mirrored_partitions
-from kafka_dr.actions.replication.flow_progress import progress_after_return
-from kafka_dr.actions.replication.loops import refuse_common_names
-from kafka_dr.actions.replication.planned_change import planned_change
+from kafka_dr.actions.flow_change.connector_changes import change_settings, correct_offsets, take_back_skips
+from kafka_dr.actions.flow_change.copied_offsets import mirrored_partitions
+from kafka_dr.actions.flow_change.flow_progress import progress_after_return
+from kafka_dr.actions.flow_change.loops import refuse_common_names
+from kafka_dr.actions.flow_change.planned_change import planned_change
 from kafka_dr.actions.replication.stop import wait_for_stable_target_ends
 from kafka_dr.errors import DeadlinePassed
 from kafka_dr.procedure.entries import OffsetsCorrected, SourceReturned
