@@ -9,79 +9,29 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from lab.environment.connect import call_worker, connector_name
 from lab.environment.state import Lab
-from tests.faults.replication.id_traffic import IdTraffic
+from tests.faults.replication.flow_changes import (
+    CHECKPOINT,
+    EXTRA,
+    KEPT,
+    MIRROR,
+    SOURCE,
+    TARGET,
+    changes_on,
+    config_of,
+    tasks_of,
+    traffic_on,
+)
 from tests.faults.support.scene import until
-from tests.faults.support.stepping import Run, Stepping
+from tests.support.lab_clients import change_or_list_configs
 
-SOURCE, TARGET = "primary", "standby"
-KEPT, EXTRA = "kept-a", "extra.b"
-MIRROR = connector_name(SOURCE, TARGET, "source")
-CHECKPOINT = connector_name(SOURCE, TARGET, "checkpoint")
-DEADLINES = {"verify_seconds": 40.0, "stop_seconds": 40.0, "return_seconds": 120.0}
-
-
-def config_of(lab: Lab, name: str, alias: str = TARGET) -> dict[str, str]:
-    """Return a connector's configuration."""
-    return call_worker(lab, alias, "GET", f"/connectors/{name}/config").json()
-
-
-def tasks_of(lab: Lab, name: str) -> list[str]:
-    """Return the states of a connector's tasks."""
-    return [task["state"] for task in call_worker(lab, TARGET, "GET", f"/connectors/{name}/status").json()["tasks"]]
-
-
-class Changes:
-    """Runs change_replication step by step on one lab."""
-
-    def __init__(self, lab: Lab, driver: Stepping) -> None:
-        self.lab, self.driver = lab, driver
-
-    def run(self, **params: Any) -> dict[str, Any]:
-        """Run one change to its end; return the evidence."""
-        run = Run({"source": SOURCE, "target": TARGET, "reason": "a change", **params}, dag_id="change_replication")
-        evidence = self.driver.whole(run)
-        print(f"{params}: {evidence['outcome']} {evidence['reason_for_outcome']}", flush=True)
-        for step in evidence["steps"]:
-            print(f"  {step['id']} {step['state']} {step['figures']}", flush=True)
-        return evidence
-
-    def completed(self, **params: Any) -> dict[str, dict[str, Any]]:
-        """Run one change; assert that it completed, and return the figures by step."""
-        evidence = self.run(**params)
-        assert evidence["outcome"] == "completed", evidence["reason_for_outcome"]
-        return {step["id"]: step["figures"] for step in evidence["steps"]}
-
-    def refused(self, **params: Any) -> str:
-        """Run one change; assert that it was refused before anything was changed, and return the reason."""
-        before = {name: config_of(self.lab, name) for name in (MIRROR, CHECKPOINT)}
-        evidence = self.run(**params)
-        assert (evidence["outcome"], evidence["failing_step"]) == ("refused", "plan_change"), evidence
-        assert before == {name: config_of(self.lab, name) for name in (MIRROR, CHECKPOINT)}
-        assert set(tasks_of(self.lab, MIRROR)) == {"RUNNING"}
-        return evidence["reason_for_outcome"]
-
-
-@contextmanager
-def changes_on(lab: Lab, folder: Path) -> Iterator[Changes]:
-    """Yield what runs changes on a lab."""
-    topology = yaml.safe_load(lab.topology.read_text())
-    deadlines = {**topology.get("deadlines", {}), **DEADLINES}
-    lab.topology.write_text(yaml.safe_dump(topology | {"deadlines": deadlines}, sort_keys=False))
-    with Stepping(lab, folder) as driver:
-        yield Changes(lab, driver)
-
-
-def traffic_on(lab: Lab, policy: str, **how: Any) -> IdTraffic:
-    """Return traffic to a topic that stays in the flow, and to one that leaves it and comes back."""
-    prefix = "" if policy == "identity" else f"{SOURCE}."
-    return IdTraffic(lab, SOURCE, TARGET, {KEPT: 4, EXTRA: 2}, prefix, **how)
+#: MirrorMaker 2's user, and the producer of one task; a quota of a few records a second holds its records back.
+THROTTLED = ("users", "mm2", "clients", f"connector-producer-{MIRROR}-0")
+SLOW = "producer_byte_rate=30000"
 
 
 @pytest.mark.parametrize("policy", ["identity", "default"])
@@ -89,7 +39,7 @@ def test_topics_leave_and_come_back(policy: str, fresh_lab: Callable[..., Path],
     """Taken out: its records stay behind, in order; included again: the interval is copied, once; others unharmed."""
     lab = Lab(fresh_lab(policy, airflow=False))
     with changes_on(lab, tmp_path) as changes, traffic_on(lab, policy) as traffic:
-        until(lambda: traffic.copies(EXTRA) and traffic.copies(KEPT), "the first records on the target", 60.0)
+        traffic.await_first(EXTRA, KEPT)
         figures = changes.completed(remove_topics=r"extra\..*")
         assert figures["resume_changed_flow"]["partitions_flowing"] > 0
         out, count = traffic.copies(EXTRA), len(traffic.copies(KEPT))
@@ -110,7 +60,7 @@ def test_a_flow_is_retuned_and_a_broken_one_is_rolled_back(fresh_lab: Callable[.
     """More tasks; then a limit on requests below the size of the records: the former value is back, and they flow."""
     lab = Lab(fresh_lab("identity", airflow=False))
     with changes_on(lab, tmp_path) as changes, traffic_on(lab, "identity", size=4_000) as traffic:
-        until(lambda: traffic.copies(KEPT), "the first records on the target", 60.0)
+        traffic.await_first(KEPT)
         changes.completed(settings={"tasks.max": "3", "offset.lag.max": "10", "emit.checkpoints.interval.seconds": "2"})
         assert tasks_of(lab, MIRROR) == ["RUNNING"] * 3
         assert config_of(lab, CHECKPOINT)["emit.checkpoints.interval.seconds"] == "2"
@@ -122,3 +72,58 @@ def test_a_flow_is_retuned_and_a_broken_one_is_rolled_back(fresh_lab: Callable[.
         time.sleep(2.0)
         traffic.end()
         traffic.assert_copied_once(KEPT, EXTRA)
+
+
+@contextmanager
+def held_back(lab: Lab) -> Iterator[None]:
+    """Let one task write a few records a second for the block: it does not stop within five seconds."""
+    entity = [part for pair in zip(("--entity-type", "--entity-name") * 2, THROTTLED, strict=True) for part in pair]
+    change_or_list_configs(lab, TARGET, "--alter", "--add-config", SLOW, *entity)
+    try:
+        time.sleep(8.0)
+        yield
+    finally:
+        change_or_list_configs(lab, TARGET, "--alter", "--delete-config", SLOW.partition("=")[0], *entity)
+
+
+def cancelled(lab: Lab) -> int:
+    """Return how often the worker says that it has cancelled a task."""
+    logs = [path for path in lab.logs.glob(f"connect-{TARGET}.*") if path.is_file()]
+    return sum(path.read_text(errors="replace").count("Graceful stop of task") for path in logs)
+
+
+def test_a_cancelled_task_repeats_nothing(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """A task that hangs is cancelled, and its offsets are lost; a plain change of the configuration repeats records."""
+    lab = Lab(fresh_lab("identity", airflow=False))
+    with changes_on(lab, tmp_path) as changes, traffic_on(lab, "identity", size=2_000) as traffic:
+        traffic.await_first(KEPT, EXTRA)
+        before = cancelled(lab)
+        with held_back(lab):
+            figures = changes.completed(settings={"offset.lag.max": "50"})
+        assert cancelled(lab) > before, "no task was cancelled: this run shows nothing"
+        print(f"corrected: {figures['change_connectors']['corrected']}", flush=True)
+        assert figures["change_connectors"]["corrected"] > 0
+        until(lambda: traffic.is_whole(KEPT), "the backlog on the target", 120.0)
+        assert (traffic.repeats(KEPT), traffic.repeats(EXTRA)) == (0, 0)
+        with held_back(lab):
+            config = config_of(lab, MIRROR) | {"offset.lag.max": "60"}
+            assert call_worker(lab, TARGET, "PUT", f"/connectors/{MIRROR}/config", config).ok
+            time.sleep(8.0)
+        traffic.end()
+        until(lambda: traffic.is_whole(KEPT) and traffic.is_whole(EXTRA), "everything on the target", 120.0)
+        assert traffic.repeats(KEPT) + traffic.repeats(EXTRA) > 0, "the plain change repeated nothing"
+
+
+def test_a_loop_is_refused(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """Under identity naming, while the reverse flow runs; for names of both directions that nobody has yet."""
+    lab = Lab(fresh_lab("identity", airflow=False))
+    back = connector_name(TARGET, SOURCE, "source")
+    with changes_on(lab, tmp_path) as changes:
+        changes.completed(remove_topics="back-.*", names_to_come=True)
+        config = config_of(lab, back, SOURCE) | {"topics": "back-.*"}
+        assert call_worker(lab, SOURCE, "PUT", f"/connectors/{back}/config", config).ok
+        assert call_worker(lab, SOURCE, "PUT", f"/connectors/{back}/resume").ok
+        until(lambda: "RUNNING" in call_worker(lab, SOURCE, "GET", f"/connectors/{back}/status").text, "the way back")
+        told = changes.refused(add_topics="back-.*", names_to_come=True)
+        assert "Records would be copied in a circle" in told and back in told
+        changes.completed(settings={"tasks.max": "1"})

@@ -1,1 +1,1 @@
-"""Change a running flow: plan, settings and offsets of stopped connectors, proof that records flow, the way back."""
+"""Change a running flow: the plan, stopped connectors, proof that records flow, the way back."""

@@ -11,8 +11,8 @@ from typing import Self
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from lab.environment.progress import wait_until
 from lab.environment.state import Lab
-from tests.faults.support.scene import until
 from tests.support.lab_clients import client
 
 SECONDS = 60.0
@@ -115,6 +115,23 @@ class IdTraffic:
             consumer.close()
         return found
 
+    def await_first(self, *topics: str) -> None:
+        """Wait until the target has records of these topics."""
+        for topic in topics:
+            wait_until(lambda topic=topic: bool(self.copies(topic)), f"records of {topic} on {self._target}", SECONDS)
+
+    def delete(self) -> None:
+        """Delete the topics on both clusters, the source first, from which the flow would create them again."""
+        for alias, prefix in ((self._source, ""), (self._target, self._prefix)):
+            admin = AdminClient(client(self._lab, alias, "admin"))
+            for future in admin.delete_topics([prefix + topic for topic in self._topics]).values():
+                future.result(SECONDS)
+            time.sleep(3.0)
+
+    def repeats(self, topic: str) -> int:
+        """Return how many copies on the target are repeats of others."""
+        return sum(count - 1 for count in self.copies(topic).values())
+
     def is_whole(self, topic: str) -> bool:
         """Whether every acknowledged record of a topic is on the target."""
         return self.acknowledged[topic] <= self.copies(topic).keys()
@@ -122,7 +139,7 @@ class IdTraffic:
     def assert_copied_once(self, *topics: str, seconds: float = SECONDS) -> None:
         """Assert that every acknowledged record of these topics comes to the target, and none of them twice."""
         for topic in topics:
-            until(lambda topic=topic: self.is_whole(topic), f"all records of {topic} on {self._target}", seconds)
+            wait_until(lambda topic=topic: self.is_whole(topic), f"all records of {topic} on {self._target}", seconds)
             repeats = {name: count for name, count in self.copies(topic).items() if count > 1}
             assert not repeats, f"{len(repeats)} records of {topic} were copied more than once: {list(repeats)[:5]}"
             assert len(self.acknowledged[topic]) > 100
