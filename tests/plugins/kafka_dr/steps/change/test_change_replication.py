@@ -7,11 +7,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from kafka_dr.commands.plan import plan_text, write_commands
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, DeadlinePassed, NotReady, Refusal
@@ -493,3 +495,16 @@ def test_nothing_is_given_back_of_a_run_that_stopped_nothing(change: Change) -> 
     change.plan(settings={"tasks.max": "2"})
     assert not change.give_back().touched
     assert change.evidence()["outcome"] == "refused" and change.worker.asked == []
+
+
+def test_the_plan_as_text_and_no_commands(change: Change, tmp_path: Path) -> None:
+    """A shell cannot compare records: it is said how to continue, and nothing is written."""
+    assert "plan_change is not done" in plan_text(change.opened(remove_topics=r"extra\..*"))
+    change.evidence()
+    change.whole(remove_topics=r"extra\..*")
+    text = plan_text(change.procedure)
+    assert "The flow **primary->standby** changes" in text and "resume_changed_flow          done" in text
+    with pytest.raises(Refusal, match="A changed flow has no commands") as refused:
+        write_commands(change.procedure, tmp_path / "out")
+    assert f"run_procedure --resume {change.procedure.id}" in str(refused.value)
+    assert "plan_change, approve_change" in refused.value.seen and not (tmp_path / "out").exists()
