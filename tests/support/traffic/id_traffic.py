@@ -44,7 +44,7 @@ class IdTraffic:
         self._topics, self._size, self._pause = topics, size, pause
         self.acknowledged: dict[str, set[str]] = {topic: set() for topic in topics}
         self._admin = AdminClient(client(lab, source, "admin"))
-        self._producer = Producer({**client(lab, source, "admin"), "linger.ms": 2})
+        self._producer = Producer({**client(lab, source, "admin"), "linger.ms": 20, "enable.idempotence": True})
         self._goes_on = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
         for future in self._admin.create_topics([NewTopic(*topic) for topic in topics.items()]).values():
@@ -84,10 +84,12 @@ class IdTraffic:
 
     def copies(self, topic: str) -> Counter[str]:
         """Return the ids that are on the target, each with how often."""
-        name = self._prefix + topic
+        return self._ids(self._target, self._prefix + topic)
+
+    def _ids(self, alias: str, name: str) -> Counter[str]:
         consumer = Consumer(
             {
-                **client(self._lab, self._target, "admin"),
+                **client(self._lab, alias, "admin"),
                 "group.id": "id-traffic",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
@@ -122,15 +124,20 @@ class IdTraffic:
 
     def delete(self) -> None:
         """Delete the topics on both clusters, the source first, from which the flow would create them again."""
-        for alias, prefix in ((self._source, ""), (self._target, self._prefix)):
+        for alias, prefix, pause in ((self._source, "", 3.0), (self._target, self._prefix, 0.0)):
             admin = AdminClient(client(self._lab, alias, "admin"))
             for future in admin.delete_topics([prefix + topic for topic in self._topics]).values():
                 future.result(SECONDS)
-            time.sleep(3.0)
+            time.sleep(pause)
 
     def repeats(self, topic: str) -> int:
         """Return how many copies on the target are repeats of others."""
-        return sum(count - 1 for count in self.copies(topic).values())
+        return sum(self._repeated(topic).values())
+
+    def _repeated(self, topic: str) -> Counter[str]:
+        """Return the ids that are on the target more often than on the source, each with how much more often."""
+        copies = self.copies(topic)
+        return copies - self._ids(self._source, topic)
 
     def is_whole(self, topic: str) -> bool:
         """Whether every acknowledged record of a topic is on the target."""
@@ -140,6 +147,6 @@ class IdTraffic:
         """Assert that every acknowledged record of these topics comes to the target, and none of them twice."""
         for topic in topics:
             wait_until(lambda topic=topic: self.is_whole(topic), f"all records of {topic} on {self._target}", seconds)
-            repeats = {name: count for name, count in self.copies(topic).items() if count > 1}
+            repeats = self._repeated(topic)
             assert not repeats, f"{len(repeats)} records of {topic} were copied more than once: {list(repeats)[:5]}"
             assert len(self.acknowledged[topic]) > 100
