@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.environment import connect
 from lab.environment.connect import call_worker, connector_name
 from lab.environment.state import Lab
 from tests.faults.replication.flow_changes import (
@@ -92,6 +93,15 @@ def cancelled(lab: Lab) -> int:
     return sum(path.read_text(errors="replace").count("Graceful stop of task") for path in logs)
 
 
+@pytest.fixture
+def seldom_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connect workers of labs that start now store offsets once a minute, as without a setting, not every second."""
+    properties = connect.worker_properties
+    changed = {"offset.flush.interval.ms": 60_000}
+    monkeypatch.setattr(connect, "worker_properties", lambda *which: {**properties(*which), **changed})
+
+
+@pytest.mark.usefixtures("seldom_stored")
 def test_a_cancelled_task_repeats_nothing(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
     """A task that hangs is cancelled, and its offsets are lost; a plain change of the configuration repeats records."""
     lab = Lab(fresh_lab("identity", airflow=False))
