@@ -137,3 +137,16 @@ def test_a_loop_is_refused(fresh_lab: Callable[..., Path], tmp_path: Path) -> No
         told = changes.refused(add_topics="back-.*", names_to_come=True)
         assert "Records would be copied in a circle" in told and back in told
         changes.completed(settings={"tasks.max": "1"})
+
+
+@pytest.mark.parametrize("policy", ["identity", "default"])
+def test_an_idle_flow_is_tried_with_a_record_of_our_own(
+    policy: str, fresh_lab: Callable[..., Path], tmp_path: Path
+) -> None:
+    """No client writes; a connector with the new settings copies a record, and is gone afterwards."""
+    lab = Lab(fresh_lab(policy, airflow=False))
+    with changes_on(lab, tmp_path) as changes:
+        before = call_worker(lab, TARGET, "GET", "/connectors").json()
+        shown = changes.completed(settings={"offset.lag.max": "50"})["resume_changed_flow"]
+        assert (shown["tasks"], shown["proof_seconds"] > 0) == (0, True), shown
+        assert sorted(call_worker(lab, TARGET, "GET", "/connectors").json()) == sorted(before)

@@ -104,6 +104,7 @@ class FlowChanged(StepOutcome, steps=(Step.RESUME_CHANGED_FLOW,)):
         partitions_flowing: number of partitions whose first new copy was compared with its original.
         tasks: number of tasks that had records to copy; `idle_tasks`: those that had none.
         flows: the same as a sentence.
+        proof_seconds: how long a record of Switchback's own took to be copied, in seconds, where all tasks were idle.
     """
 
     connectors: Sequence[str]
@@ -111,3 +112,4 @@ class FlowChanged(StepOutcome, steps=(Step.RESUME_CHANGED_FLOW,)):
     tasks: int
     idle_tasks: int
     flows: str
+    proof_seconds: OrAbsent[float] = None

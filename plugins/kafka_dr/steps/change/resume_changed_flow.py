@@ -6,11 +6,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from kafka_dr.actions.fencing.exempt_canary import CanaryVerdict, copy_through_changed_flow
 from kafka_dr.actions.flow_change.connector_changes import refuse_moved_ends
-from kafka_dr.actions.flow_change.flow_progress import wait_for_progress
+from kafka_dr.actions.flow_change.flow_progress import FlowProgress, wait_for_progress
 from kafka_dr.actions.flow_change.loops import refuse_common_names
 from kafka_dr.actions.flow_change.planned_change import planned_change
 from kafka_dr.errors import DeadlinePassed
+from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.procedure.authority import acting_under, record_fact
 from kafka_dr.procedure.entries import ChangedFlowToResume, ConnectorsChanged, FlowChanged, OffsetsCorrected
 from kafka_dr.procedure.run import Run
@@ -46,10 +48,27 @@ class ResumeChangedFlow(ProcedureStep):
             ):
                 worker.resume(name, deadline=_RESUME_SECONDS, needs_tasks=False)
         progress = wait_for_progress(procedure, corrected, self.task_id, plan.running)
+        proof = (
+            copy_through_changed_flow(procedure, self.task_id)
+            if self._is_idle(plan.running, worker, progress)
+            else None
+        )
         return FlowChanged(
             connectors=plan.running,
             partitions_flowing=progress.flowing,
             tasks=progress.tasks,
             idle_tasks=progress.idle_tasks,
-            flows=str(progress),
+            proof_seconds=proof.seconds if proof else None,
+            flows="; ".join(filter(None, [str(progress), _sentence(proof)])),
         )
+
+    def _is_idle(self, running: tuple[str, ...], worker: FlowConnectors, progress: FlowProgress) -> bool:
+        """Whether a source connector runs, and no task had a record to copy."""
+        return not progress.tasks and any(name in running for name in worker.sources)
+
+
+def _sentence(proof: CanaryVerdict | None) -> str:
+    if proof is None:
+        return ""
+    copied = f"a connector with the same settings copied a record of Switchback's own in {proof.seconds} s"
+    return "; ".join(filter(None, [copied if proof.proven else "", proof.note]))

@@ -7,17 +7,20 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from kafka_dr.actions.fencing import exempt_canary
 from kafka_dr.commands.plan import plan_text, write_commands
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ApprovalMissing, Contradiction, DeadlinePassed, NotReady, Refusal
 from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail
+from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.procedure.entries import ChangedFlowToStop, ConnectorsChanged, OffsetsToCorrect, SettingsToChange
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.change.approve_change import ApproveChange
@@ -27,10 +30,11 @@ from kafka_dr.steps.change.resume_changed_flow import ResumeChangedFlow
 from kafka_dr.steps.change.stop_changed_flow import StopChangedFlow
 from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.steps.shared.return_to_source import ReturnToSource
-from kafka_dr.vocabulary import MARKER_CONNECTOR, Entry, Step
+from kafka_dr.vocabulary import EXEMPT_TOPIC, MARKER_CONNECTOR, Entry, Step
 
 from tests.support.clusters import Message
 from tests.support.facts import asked_by
+from tests.support.fake_systems import FakeSystems
 
 A, B = TopicPartition("orders", 0), TopicPartition("extra.b", 0)
 SOURCE, CHECKPOINT = "p.source", "p.checkpoint"
@@ -62,7 +66,42 @@ def reader_of(cluster: Any) -> SimpleNamespace:
     def read_all(topic: str, take: Any = None, **_: Any) -> Iterator[Any]:
         return iter(())
 
-    return SimpleNamespace(last_records=last_records, scan=scan, ranges=ranges, read_all=read_all)
+    def values(tp: TopicPartition, begin: int, end: int) -> list[Any]:
+        return taken(tp, begin, end, lambda message: SimpleNamespace(value=message.value()))
+
+    return SimpleNamespace(last_records=last_records, scan=scan, ranges=ranges, read_all=read_all, range=values)
+
+
+class OwnConnector:
+    """The connector that copies a record of Switchback's own."""
+
+    def __init__(self, change: Change, prefix: str = "") -> None:
+        self.change, self.prefix, self.copies, self.stands = change, prefix, True, False
+        self.config: dict[str, str] = {}
+        change.bench.writer = lambda alias: SimpleNamespace(write=partial(self.append, change.bench.clusters[alias]))
+
+    def append(self, cluster: Any, topic: str, partition: int, value: bytes) -> WriteAccepted:
+        """Append a record."""
+        tp = TopicPartition(topic, partition)
+        end = cluster.log_ends.get(tp, 0)
+        cluster.records.setdefault(tp, {})[end] = value.decode()
+        cluster.log_ends[tp] = end + 1
+        return WriteAccepted(0, end)
+
+    def start(self, like: str, make: Callable[[Mapping[str, str]], dict[str, str]]) -> None:
+        """Begin to copy."""
+        self.stands, self.config = True, make(self.change.worker.configs[like])
+        if self.copies:
+            value = list(self.change.primary.records[TopicPartition(EXEMPT_TOPIC, 0)].values())[-1]
+            self.append(self.change.standby, self.prefix + EXEMPT_TOPIC, 0, value.encode())
+
+    def refusal(self) -> str:
+        """Return that nothing was refused."""
+        return ""
+
+    def delete(self) -> None:
+        """Delete the connector."""
+        self.stands = False
 
 
 class Change:
@@ -198,6 +237,47 @@ def test_a_topic_leaves_the_flow(change: Change) -> None:
     assert [verb for verb, _ in asked] == ["stop", "stop", "change", "change", "resume", "resume"]
     evidence = change.evidence()
     assert evidence["outcome"] == "completed" and evidence["plan"]["drops"] == ["extra.b"]
+
+
+@pytest.mark.parametrize(("naming", "prefix"), [("identity", ""), ("default", "primary.")])
+def test_an_idle_flow_is_tried_with_a_record_of_our_own(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, naming: str, prefix: str
+) -> None:
+    """By a connector with the changed settings, which is deleted; entries that it needs are there for seconds."""
+    change = Change(bench, naming)
+    change.worker.configs[SOURCE]["topics.exclude"] += r",.*\.replica"
+    own = OwnConnector(change, prefix)
+    monkeypatch.setattr(FakeSystems, "canary_connector", lambda self, connection: own, raising=False)
+    before = {alias: set(cluster.acls) for alias, cluster in bench.clusters.items()}
+    done = change.whole(settings={"producer.override.linger.ms": "5"})
+    assert (done.tasks, done.proof_seconds is not None) == (0, True)
+    assert "a connector with the same settings copied a record of Switchback's own" in done.flows
+    assert own.config["producer.override.linger.ms"] == "5" and not own.stands
+    assert {alias: cluster.acls for alias, cluster in bench.clusters.items()} == before
+    assert change.evidence()["outcome"] == "completed"
+
+
+def test_an_idle_flow_that_copies_nothing_of_our_own_gets_its_settings_back(
+    change: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connector ran, and nothing came."""
+    change.worker.configs[SOURCE]["topics.exclude"] += r",.*\.replica"
+    own = OwnConnector(change)
+    own.copies = False
+    monkeypatch.setattr(FakeSystems, "canary_connector", lambda self, connection: own, raising=False)
+    monkeypatch.setattr(exempt_canary, "_COPY_SECONDS", 0.2)
+    with pytest.raises(NotReady, match="have copied no record of Switchback's own.*was not copied"):
+        change.whole(settings={"producer.override.linger.ms": "5"})
+    assert not own.stands
+    assert change.give_back().settings_restored == [SOURCE]
+    assert "producer.override.linger.ms" not in change.worker.configs[SOURCE]
+    assert change.evidence()["outcome"] == "returned"
+
+
+def test_an_idle_flow_that_mirrors_our_own_topic_is_not_tried(change: Change) -> None:
+    """The evidence says why nothing was shown."""
+    done = change.whole(settings={"tasks.max": "2"})
+    assert done.proof_seconds is None and f"the flow primary->standby mirrors {EXEMPT_TOPIC}" in done.flows
 
 
 def test_a_cancelled_task_has_its_offset_set_behind_the_last_copy(change: Change) -> None:
