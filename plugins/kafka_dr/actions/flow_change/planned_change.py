@@ -16,8 +16,8 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.owners import owner_blockers
 from kafka_dr.domain.replication.change_plan import ChangePlan, ConnectorChange, Interval, change_plan_of
 from kafka_dr.domain.replication.flow_change import (
-    FlowChange,
     PatternEffect,
+    RequestedChange,
     changed_config,
     effect_of,
     is_internal_topic,
@@ -120,7 +120,7 @@ def make_change_plan(procedure: Run) -> ChangePlan:
     Raises:
         Refusal, NotReady: the change cannot be made, or would do harm; the error lists what each pattern matches.
     """
-    change = FlowChange.of(procedure.request.choices)
+    change = RequestedChange.of(procedure.request.choices)
     refuse_unchangeable_flow(procedure)
     view = observe_flow(procedure)
     _refuse_owner(procedure, view)
@@ -206,7 +206,7 @@ def _refuse_owner(procedure: Run, view: ObservedFlow) -> None:
         )
 
 
-def _wanted_settings(procedure: Run, change: FlowChange, view: ObservedFlow) -> dict[str, dict[str, str | None]]:
+def _wanted_settings(procedure: Run, change: RequestedChange, view: ObservedFlow) -> dict[str, dict[str, str | None]]:
     """Return by connector the settings that change; refuse a connector that is not the flow's, or is not named."""
     sources = procedure.flow.connectors.source
     if (change.connector or sources[0]) not in sources:
@@ -224,7 +224,7 @@ def _wanted_settings(procedure: Run, change: FlowChange, view: ObservedFlow) -> 
     chosen = {change.connector} if change.connector else {*sources}
     return {
         name: changed_config(
-            change if name in chosen or name not in sources else FlowChange(),
+            change if name in chosen or name not in sources else RequestedChange(),
             ConnectorKind.SOURCE if name in sources else ConnectorKind.CHECKPOINT,
             config,
             view.version,
@@ -244,7 +244,7 @@ def _selected(mirrors: FlowFilter, topics: Iterable[str]) -> set[str]:
 
 def _effects(
     procedure: Run,
-    change: FlowChange,
+    change: RequestedChange,
     view: ObservedFlow,
     topics: tuple[set[str], set[str]],
     groups: tuple[set[str], set[str]],
@@ -259,7 +259,7 @@ def _effects(
 
 
 def _refuse_harm(
-    change: FlowChange,
+    change: RequestedChange,
     effects: Iterable[PatternEffect],
     wanted: Mapping[str, Mapping[str, str | None]],
 ) -> None:

@@ -30,7 +30,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True)
-class FlowChange:
+class RequestedChange:
     """What a person asks to change in a flow.
 
     Attributes:
@@ -49,7 +49,7 @@ class FlowChange:
     skip_interval: bool = False
 
     @classmethod
-    def of(cls, choices: Mapping[str, Any]) -> FlowChange:
+    def of(cls, choices: Mapping[str, Any]) -> RequestedChange:
         """Return the change that a run's params ask for."""
         kinds: tuple[Kind, Kind] = ("topic", "group")
         lists = {
@@ -70,7 +70,7 @@ class FlowChange:
 
 
 def changed_config(
-    change: FlowChange, kind: ConnectorKind, config: Mapping[str, str], version: str, with_topics: bool = True
+    change: RequestedChange, kind: ConnectorKind, config: Mapping[str, str], version: str, with_topics: bool = True
 ) -> dict[str, str | None]:
     """Return the settings of a connector that change: setting -> new value, None if it is removed.
 
@@ -86,7 +86,9 @@ def changed_config(
     return {key: value for key, value in wanted.items() if config.get(key) != value}
 
 
-def _changed_lists(change: FlowChange, kind: Kind, config: Mapping[str, str], version: str) -> dict[str, str | None]:
+def _changed_lists(
+    change: RequestedChange, kind: Kind, config: Mapping[str, str], version: str
+) -> dict[str, str | None]:
     patterns = change.patterns(kind)
     if not patterns:
         return {}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.patterns import TOPICS_EXCLUDE, group_filter_of, topic_filter_of
 from kafka_dr.domain.replication.flow_change import (
-    FlowChange,
+    RequestedChange,
     changed_config,
     effect_of,
     is_internal_topic,
@@ -27,7 +27,7 @@ PATTERNS = st.sampled_from(["orders", "orders.*", r"orders\..*", "payments", ".*
 
 def changed(config: dict[str, str], kind: ConnectorKind = SOURCE, version: str = "4.3.1", **choices: Any) -> Any:
     """Return the settings that change."""
-    return changed_config(FlowChange.of(choices), kind, config, version)
+    return changed_config(RequestedChange.of(choices), kind, config, version)
 
 
 @pytest.mark.parametrize(
