@@ -143,9 +143,12 @@ def test_a_loop_is_refused(fresh_lab: Callable[..., Path], tmp_path: Path) -> No
 def test_an_idle_flow_is_tried_with_a_record_of_our_own(
     policy: str, fresh_lab: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """No client writes; a connector with the new settings copies a record, and is gone afterwards."""
+    """Nobody writes, no heartbeats either; a connector with the new settings copies a record, and is deleted."""
     lab = Lab(fresh_lab(policy, airflow=False))
     with changes_on(lab, tmp_path) as changes:
+        heartbeat = connector_name(TARGET, SOURCE, "heartbeat")
+        assert call_worker(lab, SOURCE, "PUT", f"/connectors/{heartbeat}/stop").ok
+        time.sleep(3.0)
         before = call_worker(lab, TARGET, "GET", "/connectors").json()
         shown = changes.completed(settings={"offset.lag.max": "50"})["resume_changed_flow"]
         assert (shown["tasks"], shown["proof_seconds"] > 0) == (0, True), shown
