@@ -39,7 +39,14 @@ settings.load_profile("ci")
 
 #: The tests of each lab, in their order: the last ones of the first lab stop and break it.
 LABS = {
-    "planned_lab": ("test_lab", "test_bad_input", "test_failover_drill", "test_planned_failover", "test_take_down"),
+    "planned_lab": (
+        "test_lab",
+        "test_bad_input",
+        "test_changed_replication",
+        "test_failover_drill",
+        "test_planned_failover",
+        "test_take_down",
+    ),
     "lost_lab": ("test_round_trip",),
     "bare_lab": ("test_lab", "test_kafka_hooks", "test_record_replay", "test_kill_points_sample"),
 }

@@ -18,6 +18,7 @@ GATES = (
     Step.APPROVE_DATA_LOSS,
     Step.REVIEW_TRANSLATION,
     Step.APPROVE_RESTORE,
+    Step.APPROVE_CHANGE,
     Step.ANNOUNCE_DRILL,
     Step.SIGN_OFF_DRILL,
 )
@@ -214,6 +215,32 @@ _UNDONE = (
     ),
 )
 
+_CHANGED = (
+    *(
+        _text(f"{verb}_{kind}s", 10_000, f"{what}: regular expressions for {kind} names, separated by commas.")
+        for verb, what in (("add", "Mirrored from now on"), ("remove", "No longer mirrored"))
+        for kind in ("topic", "group")
+    ),
+    _map(
+        "settings",
+        {"maxLength": 100},
+        'Settings of the connectors: {"tasks.max": "4"}; an empty value removes a setting. Taken are tasks.max,'
+        " offset.lag.max, offset-syncs.topic.location, intervals, and tuning of producer.override.*, source.consumer.*"
+        " and consumer.*.",
+    ),
+    _text("connector", 200, "The source connector to change, where several share the flow; empty = the only one."),
+    _choice(
+        "excluded_interval",
+        ("copy", "skip"),
+        "Topics that were mirrored once, and are included again: copy = what was written meanwhile is copied, too. skip"
+        " = the target never gets these records.",
+    ),
+    _switch(
+        "names_to_come",
+        "Take a pattern that changes nothing for the topics or groups that exist now; it is meant for later names.",
+    ),
+)
+
 _KIND = Field(
     "kind",
     {"type": ["null", "string"], "enum": [None, "observe", "canary", "full"]},
@@ -284,6 +311,20 @@ RESTORE_GROUP_OFFSETS = ProcedureDefinition(
     last_step=Step.RESTORE_POSITIONS,
     moves_clients=False,
 )
+CHANGE_REPLICATION = ProcedureDefinition(
+    "change_replication",
+    (
+        Step.OPEN_PROCEDURE,
+        Step.PLAN_CHANGE,
+        Step.APPROVE_CHANGE,
+        Step.STOP_CHANGED_FLOW,
+        Step.CHANGE_CONNECTORS,
+        Step.RESUME_CHANGED_FLOW,
+    ),
+    (*_ENDS, _COOL_DOWN, _OWNER, _APPROVAL_WAIT, *_CHANGED),
+    last_step=Step.RESUME_CHANGED_FLOW,
+    moves_clients=False,
+)
 FAILOVER_DRILL = ProcedureDefinition(
     "failover_drill",
     (
@@ -310,7 +351,15 @@ ABORT_PROCEDURE = ProcedureDefinition("abort_procedure", (Step.ABORT_PROCEDURE,)
 
 PROCEDURES: Mapping[str, ProcedureDefinition] = {
     row.dag_id: row
-    for row in (PLANNED_FAILOVER, UNPLANNED_FAILOVER, FAILBACK, RESTORE_GROUP_OFFSETS, FAILOVER_DRILL, ABORT_PROCEDURE)
+    for row in (
+        PLANNED_FAILOVER,
+        UNPLANNED_FAILOVER,
+        FAILBACK,
+        RESTORE_GROUP_OFFSETS,
+        CHANGE_REPLICATION,
+        FAILOVER_DRILL,
+        ABORT_PROCEDURE,
+    )
 }
 _PARAMS_OF_ANY = frozenset[str]().union(*(row.params for row in PROCEDURES.values()))
 

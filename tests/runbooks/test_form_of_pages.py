@@ -12,7 +12,7 @@ from kafka_dr.vocabulary import Outcome
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 MOVES = ("planned_failover", "unplanned_failover", "failback")
-PAGES = (*MOVES, "restore_group_offsets", "abort_procedure")
+PAGES = (*MOVES, "restore_group_offsets", "change_replication", "abort_procedure")
 WATCHERS = ("watch_old_source", "record_positions", "readiness_check")
 PARTS = ["Does.", "Proves.", "Waits at most.", "If it fails."]
 TABLE = re.compile(r"^\| you see[^|]*\| means \| do \|\n\| --- \| --- \| --- \|\n((?:\|.*\|\n?)+)", re.MULTILINE)
@@ -129,7 +129,7 @@ def test_deadlines_of_a_wait_are_the_codes(page: str, step: str) -> None:
 def test_every_gate_says_what_follows_a_rejection(page: str) -> None:
     """And silence, which counts as one."""
     gates = {step: said for step, said in sections(text_of(page)).items() if step in GATES}
-    assert len(gates) >= {"abort_procedure": 0, "restore_group_offsets": 1}.get(page, 2)
+    assert len(gates) >= {"abort_procedure": 0, "restore_group_offsets": 1, "change_replication": 1}.get(page, 2)
     assert [
         step for step, said in gates.items() if "| `... was rejected`, `... was not answered in time` |" not in said
     ] == []

@@ -20,6 +20,9 @@ class Worker:
         self.needs_tasks: dict[str, bool] = {}
         self.offsets_set: dict[str, Any] = {}
         self.settings: dict[str, str] = {}
+        #: Settings of single connectors; all others have `settings`.
+        self.configs: dict[str, dict[str, str]] = {}
+        self.assigned: dict[str, dict[int, list[TopicPartition]]] = {}
         self.disabled: set[str] = set()
         self.version, self.is_old = "4.3.1", False
         self.kafka_cluster_id = "id-standby"
@@ -57,7 +60,19 @@ class Worker:
     def config(self, name: str, **_: Any) -> dict[str, str]:
         """Return a connector's settings; {} unless the test has set some."""
         self.answer()
-        return self.settings
+        return self.configs.get(name, self.settings)
+
+    def change_settings(self, name: str, wanted: Mapping[str, str | None]) -> None:
+        """Change and record settings of a connector; one that runs accepts none."""
+        if self.states[name] != "STOPPED":
+            raise NotReady(f"settings of {name} can be changed only while it is STOPPED", self.states[name], "stop it")
+        self.asked.append(("change", name))
+        changed = {**self.config(name), **wanted}
+        self.configs[name] = {key: value for key, value in changed.items() if value is not None}
+
+    def assigned_partitions(self, name: str, timeout: float = 30.0) -> dict[int, list[TopicPartition]]:
+        """Return the partitions of each task, as the test has set them."""
+        return self.assigned.get(name, {})
 
     def is_enabled(self, name: str, timeout: float = 30.0) -> bool:
         """Return whether a resume starts tasks."""

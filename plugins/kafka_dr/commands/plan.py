@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
+from kafka_dr.actions.flow_change.planned_change import planned_change as change_of
 from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.actions.offsets.client_topics import missing_topics
 from kafka_dr.actions.offsets.commit import positions_to_commit
@@ -46,6 +47,7 @@ from kafka_dr.domain.manual.files import Seeds, offset_lines, partition_patterns
 from kafka_dr.domain.manual.rollback import rollback_commands
 from kafka_dr.domain.manual.script import shell_script
 from kafka_dr.domain.readiness.plan import plan_markdown
+from kafka_dr.domain.replication.change_plan import change_markdown
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.hooks.private_files import private_file, private_folder
 from kafka_dr.procedure.entries import OffsetsTranslated
@@ -53,7 +55,7 @@ from kafka_dr.procedure.find import procedure_holding, reopened_run
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.standing_fence import FENCING, OPENING, hook_fence_stands, own_denials
 from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo
-from kafka_dr.procedures import steps_of
+from kafka_dr.procedures import CHANGE_REPLICATION, steps_of
 from kafka_dr.vocabulary import Entry, Step
 
 _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
@@ -121,13 +123,21 @@ def plan_text(procedure: Run) -> str:
     planning = _planning_step(procedure)
     if planning not in done:
         return "\n".join([f"{procedure.id} has no plan yet: {planning.value} is not done.", "", *lines])
+    if _changes_flow(procedure):
+        return "\n".join([change_markdown(change_of(procedure)), "", *lines])
     shown = loss_markdown if procedure.progress.without_source else plan_markdown
     move = procedure.progress.move()
     return "\n".join([shown(move.whole_plan, move.plan_digest), "", *lines])
 
 
+def _changes_flow(procedure: Run) -> bool:
+    return procedure.identity.dag_id == CHANGE_REPLICATION.dag_id
+
+
 def _planning_step(procedure: Run) -> Step:
     """Return the step that writes the procedure's plan; it depends on the DAG and on whether the source is lost."""
+    if _changes_flow(procedure):
+        return Step.PLAN_CHANGE
     return (
         procedure.progress.planning[0]
         if procedure.progress.without_source or Step.FORECAST in steps_of(procedure.identity.dag_id)
@@ -159,8 +169,10 @@ def hand_of(procedure: Run) -> ManualContext:
     """Return the data from which shell commands are made, read from the journal and the procedure's files.
 
     Raises:
-        Refusal: the procedure has no plan yet.
+        Refusal: the procedure has no plan yet, or changes a flow.
     """
+    if _changes_flow(procedure):
+        raise _refusal_of_changed_flow(procedure)
     done, begun = _steps(procedure)
     planning, given_up = _planning_step(procedure), procedure.progress.without_source
     if planning not in done:
@@ -214,6 +226,20 @@ def hand_of(procedure: Run) -> ManualContext:
         planned_hook=planned_hook,
         hook_fences_target=bool(planned_hook) and hook_fence_stands(fences, procedure.request.target),
         writer_denials=AclChange(removes=own_denials(openings, procedure.request.source)),
+    )
+
+
+def _refusal_of_changed_flow(procedure: Run) -> Refusal:
+    begun = _steps(procedure)[1]
+    steps = [step.value for step in steps_of(procedure.identity.dag_id) if step in begun]
+    worker = f"python -m kafka_dr.commands.run_procedure --resume {quote(procedure.id)}"
+    return Refusal(
+        "A changed flow has no commands",
+        f"shell commands cannot compare records, so they cannot tell which offset is right; begun: {', '.join(steps)}",
+        f"Clients stay where they are. Continue the run with `{worker}`, or take the change back with"
+        " `run_procedure abort_procedure`. Only if neither can be run, and the target must not lag any longer:"
+        " PUT /connectors/NAME/config with the settings that `former` lists in the run's plan-....json, then"
+        " PUT /connectors/NAME/resume: some records are copied again.",
     )
 
 

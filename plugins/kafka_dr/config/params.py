@@ -17,6 +17,7 @@ from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.fields import Model
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.mirror_maker.patterns import ALL, Kind, list_items, pattern_problem
+from kafka_dr.domain.replication.tuning import tuning_problems
 from kafka_dr.errors import BadInput, Refusal
 
 LONGEST_REASON = 500
@@ -61,6 +62,21 @@ def _checked_rules(rules: dict[str, str]) -> dict[str, str]:
 StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "discard"]], AfterValidator(_checked_rules)]
 
 
+def _checked_patterns(kind: Kind) -> AfterValidator:
+    def check(text: str) -> str:
+        if problem := pattern_problem(text, kind):
+            raise ValueError(problem)
+        return text
+
+    return AfterValidator(check)
+
+
+def _checked_settings(settings: dict[str, str]) -> dict[str, str]:
+    if problems := list(tuning_problems(settings)):
+        raise ValueError("; ".join(problems))
+    return settings
+
+
 #: Params that only some procedures take, name -> type; those that were given are in `Request.choices`.
 _CHOICES: dict[str, Any] = {
     "acknowledge_recreated_topics": bool,
@@ -73,6 +89,14 @@ _CHOICES: dict[str, Any] = {
     "compare": Literal["proven", "whole"],
     "undo_procedure": ProcedureId,
     "overwrite_later_commits": bool,
+    "add_topics": Annotated[str, _checked_patterns("topic")],
+    "remove_topics": Annotated[str, _checked_patterns("topic")],
+    "add_groups": Annotated[str, _checked_patterns("group")],
+    "remove_groups": Annotated[str, _checked_patterns("group")],
+    "settings": Annotated[dict[str, str], AfterValidator(_checked_settings)],
+    "connector": str,
+    "excluded_interval": Literal["copy", "skip"],
+    "names_to_come": bool,
     "kind": Literal["observe", "canary", "full"],
 }
 

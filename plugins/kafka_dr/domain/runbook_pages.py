@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from kafka_dr.procedures import FAILOVER_DRILL, PLANNED_FAILOVER, PROCEDURES, RESTORE_GROUP_OFFSETS
+from kafka_dr.procedures import CHANGE_REPLICATION, FAILOVER_DRILL, PLANNED_FAILOVER, PROCEDURES, RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Step
 
 #: Tasks without a heading on stuck_procedure.md, each with the page that explains its failures.
@@ -12,6 +12,7 @@ _FAILURES_ELSEWHERE: Mapping[str, str] = {
     Step.PLAN_RESTORE: "restore_group_offsets",
     Step.APPROVE_RESTORE: "restore_group_offsets",
     Step.RESTORE_POSITIONS: "restore_group_offsets",
+    **{step: CHANGE_REPLICATION.dag_id for step in CHANGE_REPLICATION.steps if step != Step.OPEN_PROCEDURE},
     Step.ABORT_PROCEDURE: "abort_procedure",
     "record_positions": "record_positions",
     "check_flows": "readiness_check",

@@ -135,6 +135,11 @@ def how_to_ask_again(gate: str) -> str:
             f" {gate} alone, without its downstream tasks, and have a second person answer it; then clear"
             f" {Step.RESTORE_POSITIONS} with its downstream tasks."
         )
+    if gate == Step.APPROVE_CHANGE:
+        return (
+            "The flow gets its former configuration again by itself, if it was changed. Start a new run when this run"
+            f" has ended, and have a second person answer {gate}."
+        )
     return (
         "Before open_target has begun, the procedure returns to the source by itself: start a new run when this run"
         f" has ended. After open_target is done: clear {gate} alone, without its downstream tasks, and have a second"

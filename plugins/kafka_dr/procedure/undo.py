@@ -11,18 +11,20 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
+    ChangedFlowToStop,
     ConnectorsToStop,
     Fact,
     FenceHookToAsk,
     GrantsToReplace,
     Line,
     ProcessesToStop,
+    SettingsToChange,
     SourceReturned,
     TargetOpened,
     TargetToOpen,
@@ -63,7 +65,14 @@ class ResumeReplication:
     names: tuple[str, ...]
 
 
-Undo = CloseTarget | RemoveFence | LiftFenceHook | ResumeReplication
+@dataclass(frozen=True)
+class RestoreSettings:
+    """Give connectors their former settings: connector -> setting -> value; None removes a setting."""
+
+    former: Mapping[str, Mapping[str, str | None]]
+
+
+Undo = CloseTarget | RemoveFence | LiftFenceHook | ResumeReplication | RestoreSettings
 
 
 def undo_of(intent: Fact) -> Undo | None:
@@ -81,6 +90,10 @@ def undo_of(intent: Fact) -> Undo | None:
             return ResumeReplication(tuple(intent.stops_connectors))
         case ProcessesToStop():
             return ResumeReplication((intent.stops_processes,))
+        case ChangedFlowToStop():
+            return ResumeReplication(tuple(intent.stops_connectors_to_change))
+        case SettingsToChange():
+            return RestoreSettings(intent.former_settings)
     return None
 
 
@@ -108,6 +121,19 @@ def left_to_undo(entries: Iterable[Line], source: str, parts: Collection[str], o
         *map(LiftFenceHook, hooks),
         *([ResumeReplication(names)] if names else []),
     ]
+
+
+def changed_flow_to_undo(entries: Iterable[Line]) -> tuple[RestoreSettings, ResumeReplication] | None:
+    """Return what undoes a change of a flow, by the intents; None if no connector was asked to stop for a change."""
+    ordered = list(entries)
+    stops = facts_in(ordered, ChangedFlowToStop)
+    if not stops:
+        return None
+    former: dict[str, dict[str, str | None]] = {}
+    for intent in facts_in(ordered, SettingsToChange):
+        for name, settings in intent.former_settings.items():
+            former[name] = {**settings, **former.get(name, {})}
+    return RestoreSettings(former), ResumeReplication(tuple(stops[0].stops_connectors_to_change))
 
 
 def opening_change(entries: Iterable[Line]) -> AclChange:

@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[3]
 #: By DAG, the steps in order, without the way back and the closing.
 STEPS = {dag_id: tuple(map(str, procedure.steps)) for dag_id, procedure in PROCEDURES.items()}
 FORWARD, WITHOUT_SOURCE, BACK = (STEPS[dag_id] for dag_id in ("planned_failover", "unplanned_failover", "failback"))
+#: Its steps can all be rolled back.
+CHANGE = "change_replication"
 TRIES = 3
 WOKEN_AFTER = 1.0
 #: Faults whose number counts the journal writes of one try, which may be made by several processes.
@@ -76,6 +78,8 @@ class Run:
     @property
     def returnable(self) -> tuple[str, ...]:
         """The steps after whose failure the DAG runs `return_to_source`."""
+        if self.dag_id == CHANGE:
+            return self.steps
         return (*self.steps[: self.steps.index("open_target") + 1], "redirect_clients")
 
 

@@ -108,6 +108,18 @@ class FlowConnectors:
         """Set `enabled` of a source connector; see `MirrorMaker.set_enabled`."""
         self._host(name).set_enabled(name, enabled)
 
+    def change_settings(self, name: str, wanted: Mapping[str, str | None]) -> None:
+        """Set or remove settings of a STOPPED connector; see `ConnectorSettings.change_settings`."""
+        self._host(name).change_settings(name, wanted)
+
+    def assigned_partitions(self, timeout: float = _READ_SECONDS) -> dict[str, list[TopicPartition]]:
+        """Return task (`CONNECTOR task N`) -> source partitions that it mirrors, of all source connectors."""
+        return {
+            f"{name} task {task}": partitions
+            for name in self.sources
+            for task, partitions in self._host(name).assigned_partitions(name, timeout).items()
+        }
+
     def connectors_with(self, topics: Iterable[str]) -> frozenset[str]:
         """Return the source connectors that mirror one of these topics of the flow; a lone one is not asked."""
         return frozenset(self.sources) if len(self.sources) == 1 else self.topic_filter().connectors_with(topics)

@@ -62,14 +62,14 @@ class WriterDenialsToRemove(Intent, steps=(Step.START_FLOW_BACK, Step.START_REVE
     cluster: str
 
 
-class CanaryToCopy(Intent, steps=(Step.CHECK_READINESS,)):
+class CanaryToCopy(Intent, steps=(Step.CHECK_READINESS, Step.RESUME_CHANGED_FLOW)):
     """The connector that is about to copy a canary, and by cluster the entries to be added on the canary's topics."""
 
     canary: str
     canary_entries: Mapping[str, Sequence[AclEntry]]
 
 
-class CanaryRemoved(Note, steps=(Step.CHECK_READINESS, Step.CLOSE_PROCEDURE)):
+class CanaryRemoved(Note, steps=(Step.CHECK_READINESS, Step.RESUME_CHANGED_FLOW, Step.CLOSE_PROCEDURE)):
     """The canary's connector and ACL entries were removed; `left` has what could not be removed, as text."""
 
     canary_removed: str

@@ -217,6 +217,8 @@ class SourceReturned(StepOutcome, steps=(Step.RETURN_TO_SOURCE,)):
             `records_mirrored_since`: how many of these records were mirrored to the target.
         records_not_seen: why these records could not be counted; None if the records were counted.
         left_on_returned_cluster: steps of a failback whose changes stay, whether or not the source was fenced.
+        settings_restored: connectors that have their former settings again; set only by a change of a flow.
+        flow_after_return: whether records flow with the former settings, as a sentence; set as `settings_restored`.
     """
 
     touched: bool
@@ -231,6 +233,8 @@ class SourceReturned(StepOutcome, steps=(Step.RETURN_TO_SOURCE,)):
     records_mirrored_since: OrAbsent[int] = None
     records_not_seen: OrAbsent[str] = None
     left_on_returned_cluster: OrAbsent[Sequence[str]] = None
+    settings_restored: OrAbsent[Sequence[str]] = None
+    flow_after_return: OrAbsent[str] = None
 
 
 class ClosingBegun(Intent, steps=(Step.CLOSE_PROCEDURE,)):

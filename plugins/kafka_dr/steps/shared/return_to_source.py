@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from kafka_dr.actions.clients import begun_opening, tell_to_resume
 from kafka_dr.actions.fencing.hook_fence import lift_fence_hook
 from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.flow_change.changed_flow_return import return_changed_flow
 from kafka_dr.actions.recheck import source_reopened
 from kafka_dr.actions.undo import (
     close_target,
@@ -24,9 +26,9 @@ from kafka_dr.procedure.binding import refuse_broken_binding
 from kafka_dr.procedure.entries import DrainHookAnswer, SourceReturned, SourceToReopen
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
-from kafka_dr.procedure.undo import RemoveFence, ResumeReplication
+from kafka_dr.procedure.undo import RemoveFence, ResumeReplication, changed_flow_to_undo
 from kafka_dr.steps.base import ProcedureStep, take_new_epoch
-from kafka_dr.vocabulary import Step
+from kafka_dr.vocabulary import Entry, Step
 
 #: While the journal does not answer, no rollback can run and clients stay fenced: retry for half an hour, not twice.
 _TRIES, _BETWEEN_TRIES = 180, timedelta(seconds=10)
@@ -67,17 +69,21 @@ class ReturnToSource(ProcedureStep):
         If a system does not answer, a value read back differs, or the run is bound to other clusters than these, try
         again until `return_seconds` have passed.
         """
+        if (undo := changed_flow_to_undo(procedure.progress.entries(Entry.INTENT))) is not None:
+            return self._until_done(procedure, lambda: return_changed_flow(procedure, self.task_id, *undo))
         if (
             procedure.progress.began(Step.FENCE_PRODUCERS) is None
             and procedure.progress.began(Step.FENCE_SOURCE) is None
         ):
             steps_left = left_on_returned_cluster(procedure)
             return SourceReturned(touched=steps_left is not None, left_on_returned_cluster=steps_left)
+        return self._until_done(procedure, lambda: self._give_back(procedure))
 
+    def _until_done(self, procedure: Run, give_back: Callable[[], SourceReturned]) -> SourceReturned:
         def try_to_return() -> SourceReturned:
             try:
                 refuse_broken_binding(procedure)
-                return self._give_back(procedure)
+                return give_back()
             except (SystemUnavailable, DeadlinePassed, ReadBackFailed, BindingBroken) as error:
                 raise NotYet(str(error)) from None
 

@@ -9,12 +9,14 @@ import pytest
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
 from kafka_dr.procedure.entries import (
     AclEntriesToAdd,
+    ChangedFlowToStop,
     ConnectorsToStop,
     Fact,
     FenceHookToAsk,
     GrantsToReplace,
     PositionsToCommit,
     ProcessesToStop,
+    SettingsToChange,
     SourceReturned,
     SourceToReopen,
     TargetOpened,
@@ -23,7 +25,16 @@ from kafka_dr.procedure.entries import (
     TransactionsToAbort,
     TryBegun,
 )
-from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo, undo_of
+from kafka_dr.procedure.undo import (
+    CloseTarget,
+    LiftFenceHook,
+    RemoveFence,
+    RestoreSettings,
+    ResumeReplication,
+    changed_flow_to_undo,
+    left_to_undo,
+    undo_of,
+)
 from kafka_dr.vocabulary import Step
 
 PARTS = ("east->west source", "east->west checkpoint")
@@ -175,3 +186,15 @@ def test_a_flow_in_dedicated_mode_is_resumed_whole() -> None:
 def test_an_act_that_came_too_late_is_undone_by_its_intent(intent: Fact, expected: Any) -> None:
     """None where nothing undoes it."""
     assert undo_of(intent) == expected
+
+
+def test_a_changed_flow_gets_the_values_from_before_the_first_change() -> None:
+    """Also after a rollback that was killed in between; nothing is undone of a run that stopped nothing."""
+    assert changed_flow_to_undo([tried(Step.PLAN_CHANGE)]) is None
+    stopped = entry(Step.STOP_CHANGED_FLOW, ChangedFlowToStop(stops_connectors_to_change=PARTS))
+    changed = SettingsToChange(changes_settings={"c": {"a": "2"}}, former_settings={"c": {"a": "1"}})
+    back = SettingsToChange(changes_settings={"c": {"a": "1"}}, former_settings={"c": {"a": "2"}})
+    entries = [stopped, entry(Step.CHANGE_CONNECTORS, changed), entry(Step.RETURN_TO_SOURCE, back)]
+    assert changed_flow_to_undo(entries) == (RestoreSettings({"c": {"a": "1"}}), BOTH)
+    assert undo_of(changed) == RestoreSettings({"c": {"a": "1"}})
+    assert changed_flow_to_undo([stopped]) == (RestoreSettings({}), BOTH)

@@ -49,16 +49,17 @@ ACTS: dict[str, Callable[[MirrorMaker, str], Any]] = {
     "resume": lambda worker, name: worker.resume(name, 0.1),
     "sets_offsets": lambda worker, name: worker.sets_offsets(name, 0.5),
     "set_enabled": lambda worker, name: worker.set_enabled(name, False, 0.1),
+    "change_settings": lambda worker, name: worker.change_settings(name, {"tasks.max": "3"}, 0.1),
     "change_offsets": lambda worker, name: worker.change_offsets(
         name, "primary", {TopicPartition(ORDERS, 0): 4}, timeout=0.1
     ),
 }
-READS = {"worker", "connectors", "existing", "config", "status", "is_enabled", "offsets"}
+READS = {"worker", "connectors", "existing", "config", "status", "is_enabled", "offsets", "assigned_partitions"}
 
 
 def test_every_method_is_known() -> None:
     """A method that is added to MirrorMaker must be named here."""
-    public = {name for name in vars(MirrorMaker) if not name.startswith("_")}
+    public = {name for name in dir(MirrorMaker) if not name.startswith("_")}
     assert public == READS | set(ACTS)
 
 

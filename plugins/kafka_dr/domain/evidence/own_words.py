@@ -1,0 +1,17 @@
+"""Sentences and next steps on the evidence page of procedures that move no client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka_dr.domain.offsets.restore_plan import restore_sentences, restore_to_do
+from kafka_dr.domain.replication.change_plan import change_sentences, change_to_do
+from kafka_dr.procedures import CHANGE_REPLICATION, RESTORE_GROUP_OFFSETS
+
+Words = Callable[[Mapping[str, Any]], list[str]]
+#: DAG id -> what returns the first sentences of the page, and what returns what has to be done now, of the evidence.
+OWN_WORDS: Mapping[str, tuple[Words, Words]] = {
+    RESTORE_GROUP_OFFSETS.dag_id: (restore_sentences, restore_to_do),
+    CHANGE_REPLICATION.dag_id: (change_sentences, change_to_do),
+}

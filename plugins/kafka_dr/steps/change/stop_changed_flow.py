@@ -1,0 +1,67 @@
+"""Stop the connectors of a flow that is changed, and prove that nothing is copied any more."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from kafka_dr.actions.flow_change.copied_offsets import mirrored_partitions
+from kafka_dr.actions.flow_change.planned_change import planned_change, refuse_other_configuration
+from kafka_dr.actions.replication.stop import STOPPED, wait_for_stable_target_ends
+from kafka_dr.actions.scope.internal_topics import offset_syncs_of
+from kafka_dr.actions.scope.position_frames import partitions_frame
+from kafka_dr.errors import SystemUnavailable
+from kafka_dr.procedure.authority import acting_under, record_fact
+from kafka_dr.procedure.entries import ChangedFlowStopped, ChangedFlowToStop
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.vocabulary import Step
+
+
+class StopChangedFlow(ProcedureStep):
+    """Save the offset syncs; stop checkpoint and source connectors; wait until the target's log ends are stable."""
+
+    expires = True
+
+    def act(self, procedure: Run, context: Any) -> ChangedFlowStopped:
+        """Stop the flow; return the target's log ends and the offsets that Connect stores.
+
+        A task that does not stop within five seconds is cancelled by Connect: it may still write for a moment, and its
+        last offsets are not stored. Only stable log ends show that it writes no more.
+        """
+        plan = planned_change(procedure)
+        approval = procedure.approvals.require(Step.APPROVE_CHANGE, plan.digest)
+        refuse_other_configuration(procedure, plan)
+        flow, seconds = procedure.flow, procedure.request.deadlines.stop_seconds
+        worker = procedure.mirror_maker(flow)
+        if not procedure.progress.facts(ChangedFlowToStop, self.task_id):
+            record_fact(procedure.authority, self.task_id, self._intent(procedure, plan.running))
+
+        def undo() -> None:
+            for name in plan.running:
+                worker.resume(name, deadline=seconds, needs_tasks=False)
+
+        with acting_under(procedure.authority, undo):
+            worker.stop(worker.checkpoint, deadline=seconds)
+            worker.stop_sources(deadline=seconds)
+        partitions = mirrored_partitions(procedure, worker.topic_filter())
+        copies = sorted({one.copy for one in partitions if one.copy_end})
+        ends = wait_for_stable_target_ends(procedure, self.task_id, copies)
+        stored = {tp: last for tp, last in worker.offsets().of(flow.source).items() if last is not None}
+        return ChangedFlowStopped(
+            approval=approval,
+            states=dict.fromkeys(worker.names, STOPPED),
+            ends=procedure.artifacts.save("target_ends", partitions_frame(ends, "offset")),
+            stored=procedure.artifacts.save("stored_offsets", partitions_frame(stored, "offset")),
+        )
+
+    def _intent(self, procedure: Run, running: tuple[str, ...]) -> ChangedFlowToStop:
+        """Return the intent to stop, with the offset syncs: tasks that start anew lose what they know of older ones."""
+        intent = partial(ChangedFlowToStop, stops_connectors_to_change=running)
+        try:
+            syncs = pd.concat(list(offset_syncs_of(procedure)), ignore_index=True)
+        except SystemUnavailable as error:
+            return intent(syncs_missing=str(error))
+        return intent(syncs=procedure.artifacts.save("offset_syncs", syncs))
