@@ -50,6 +50,8 @@ class Step(StrEnum):
     PLAN_RESTORE = "plan_restore"
     APPROVE_RESTORE = "approve_restore"
     RESTORE_POSITIONS = "restore_positions"
+    SET_BOUNDS = "set_bounds"
+    COMPARE_RECORDS = "compare_records"
     ABORT_PROCEDURE = "abort_procedure"
     RETURN_TO_SOURCE = "return_to_source"
     WATCH_OLD_SOURCE = "watch_old_source"

@@ -12,6 +12,8 @@ _FAILURES_ELSEWHERE: Mapping[str, str] = {
     Step.PLAN_RESTORE: "restore_group_offsets",
     Step.APPROVE_RESTORE: "restore_group_offsets",
     Step.RESTORE_POSITIONS: "restore_group_offsets",
+    Step.SET_BOUNDS: "reconcile_clusters",
+    Step.COMPARE_RECORDS: "reconcile_clusters",
     Step.ABORT_PROCEDURE: "abort_procedure",
     "record_positions": "record_positions",
     "check_flows": "readiness_check",

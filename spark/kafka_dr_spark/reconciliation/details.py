@@ -79,8 +79,7 @@ def read_details(access: KafkaAccess, limits: Limits, places: Iterable[Place]) -
 def detail_of(message: Message) -> Detail:
     """Return the details of a record."""
     kind, stamp = message.timestamp()
-    headers = message.headers() or []
-    frame = repr([(name, content) for name, content in headers]).encode()
+    frame = repr(list(message.headers() or ())).encode()
     return Detail(
         None if kind == TIMESTAMP_NOT_AVAILABLE else stamp,
         _digest(message.key()),

@@ -17,7 +17,7 @@ from kafka_dr_spark.contract.digests import rows_digest
 from kafka_dr_spark.contract.private_files import private_file
 from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import Key, pack_table, unpack_table
-from kafka_dr_spark.logs.bounds import SourceBounds
+from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.reading.matching import Records, no_records
 from kafka_dr_spark.reading.record_files import name_of, sha256_of
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
@@ -59,7 +59,7 @@ class Compared:
     read: dict[str, int]
 
 
-def compare_partition(bounds: SourceBounds, judged: Judged) -> Search:
+def compare_partition(bounds: LogBounds, judged: Judged) -> Search:
     """Return the `Compared` of one partition; a search that requests both logs at once."""
     compacted = bounds.source_compacted or bounds.target_compacted
     windows = [window for window in windows_of(bounds) if window.start < window.end]
@@ -75,16 +75,17 @@ def compare_partition(bounds: SourceBounds, judged: Judged) -> Search:
     return Compared(judged_by if bounds.target_exists else "absent", differences, read)
 
 
-def windows_of(bounds: SourceBounds) -> Iterator[ReadWindow]:
+def windows_of(bounds: LogBounds) -> Iterator[ReadWindow]:
     """Yield the ranges of both logs that are compared; they may be empty."""
     keyed = bounds.source_compacted or bounds.target_compacted
     kinds = {"with_timestamps": bounds.compare_timestamps, "with_keys": keyed}
-    yield ReadWindow(SOURCE, bounds.topic, bounds.partition, bounds.source_start, bounds.cut_off, **kinds)
+    if bounds.source_start is not None and bounds.cut_off is not None:
+        yield ReadWindow(SOURCE, bounds.topic, bounds.partition, bounds.source_start, bounds.cut_off, **kinds)
     if bounds.target_start is not None and bounds.boundary is not None:
         yield ReadWindow(TARGET, bounds.target_topic, bounds.partition, bounds.target_start, bounds.boundary, **kinds)
 
 
-def weight_of(bounds: SourceBounds) -> int:
+def weight_of(bounds: LogBounds) -> int:
     """Return how many records of both clusters are read at most for a partition."""
     return sum(max(window.end - window.start, 0) for window in windows_of(bounds))
 
@@ -94,7 +95,7 @@ class ReconcileTask:
 
     def __init__(
         self,
-        bounds: dict[Key, SourceBounds],
+        bounds: dict[Key, LogBounds],
         judged: dict[Key, Judged],
         limits: Limits,
         access: KafkaAccess,
@@ -115,7 +116,7 @@ class ReconcileTask:
 
     def __call__(self, keys: list[Key]) -> bytes:
         """Return the packed rows (schema reconciled) of the given partitions, whose lists are then written."""
-        rows = []
+        rows: list[dict[str, Any]] = []
         with WindowReader(self._access, self._limits) as reader:
             weights = {key: weight_of(self._bounds[key]) for key in keys}
             for portion in task_portions(weights, COMPARED_AT_ONCE):
@@ -140,7 +141,7 @@ class ReconcileTask:
         return {"file": path.name, "sha256": sha256_of(path)}
 
 
-def listed_rows(bounds: SourceBounds, found: Differences) -> pa.Table:
+def listed_rows(bounds: LogBounds, found: Differences) -> pa.Table:
     """Return at most MOST_LISTED differences of a partition, kind by kind, without details."""
     parts = []
     for kind, ours, theirs in (
@@ -169,7 +170,7 @@ def _detailed(listed: pa.Table) -> Iterator[int]:
         yield from np.flatnonzero(kinds == kind)[: MOST_DETAILED // len(_KINDS)].tolist()
 
 
-def places_of(bounds: SourceBounds, listed: pa.Table) -> Iterator[Place]:
+def places_of(bounds: LogBounds, listed: pa.Table) -> Iterator[Place]:
     """Yield the places of the records of a list that get details."""
     for row in listed.take(pa.array(list(_detailed(listed)), pa.int64())).to_pylist():
         if row["source_offset"] is not None:
@@ -178,7 +179,7 @@ def places_of(bounds: SourceBounds, listed: pa.Table) -> Iterator[Place]:
             yield TARGET, bounds.target_topic, bounds.partition, row["target_offset"]
 
 
-def with_details(bounds: SourceBounds, listed: pa.Table, details: dict[Place, Detail]) -> pa.Table:
+def with_details(bounds: LogBounds, listed: pa.Table, details: dict[Place, Detail]) -> pa.Table:
     """Return a list with the details of the records that were read again."""
     ours = [details.get((SOURCE, *_place(bounds.topic, bounds, at))) for at in listed["source_offset"].to_pylist()]
     theirs = [
@@ -197,11 +198,11 @@ def with_details(bounds: SourceBounds, listed: pa.Table, details: dict[Place, De
     return listed
 
 
-def _place(topic: str, bounds: SourceBounds, offset: int | None) -> tuple[str, int, int]:
+def _place(topic: str, bounds: LogBounds, offset: int | None) -> tuple[str, int, int]:
     return topic, bounds.partition, -1 if offset is None else offset
 
 
-def row_of(bounds: SourceBounds, compared: Compared, listed: pa.Table) -> dict[str, Any]:
+def row_of(bounds: LogBounds, compared: Compared, listed: pa.Table) -> dict[str, Any]:
     """Return a partition's row of the schema reconciled, without the name of its list."""
     found = compared.differences
     samples = [

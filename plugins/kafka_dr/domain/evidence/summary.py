@@ -32,7 +32,8 @@ from kafka_dr.domain.plain_text import (
     shorten_text,
     time_of_day,
 )
-from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
+from kafka_dr.domain.reconciliation.sentences import reconcile_sentences, reconcile_to_do
+from kafka_dr.procedures import RECONCILE_CLUSTERS, RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 ROWS_SHOWN = 100
@@ -188,6 +189,8 @@ def _lines(e: Evidence) -> tuple[list[str], list[str]]:
         return list(drill_sentences(drill)), drill_to_do(drill)
     if e["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id:
         return restore_sentences(e), restore_to_do(e)
+    if e["dag_id"] == RECONCILE_CLUSTERS.dag_id:
+        return reconcile_sentences(e), reconcile_to_do(e)
     return [_result_sentence(e), client_whereabouts(e), placement_sentence(e)], next_steps(e)
 
 
