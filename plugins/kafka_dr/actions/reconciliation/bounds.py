@@ -85,7 +85,7 @@ def compared_partitions(procedure: Run) -> tuple[list[str], dict[TopicPartition,
     Raises:
         Refusal: no topic of the flow matches the param topics.
     """
-    infos, chosen = procedure.systems.source.topics(), pattern_list(procedure.request.topics)
+    infos, chosen = procedure.systems.source.topics(), pattern_list(procedure.request.topics, "topic")
     topics = sorted(topic for topic in mirrored_of(procedure, infos) if chosen.matches(topic))
     if not topics:
         raise Refusal(
