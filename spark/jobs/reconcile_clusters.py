@@ -36,7 +36,7 @@ from kafka_dr_spark.reconciliation.task import (
 NAME = "reconcile_clusters"
 
 
-def reconcile(run: JobRun) -> None:
+def compare_clusters(run: JobRun) -> None:
     """Compare every partition of the run's input, and create the output folder."""
     judged = load_judged(run.given, run.bounds)
     print_progress(f"partitions: {len(run.bounds)}")
@@ -54,4 +54,4 @@ def reconcile(run: JobRun) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(NAME, __doc__, reconcile, reads_source=True))
+    sys.exit(run_job(NAME, __doc__, compare_clusters, reads_source=True))

@@ -33,28 +33,28 @@ _STRIDE = 65_536
 _SMALL = 250_000
 
 
-class Pairs(NamedTuple):
+class RowPairs(NamedTuple):
     """Rows of the source and of the target that belong together, both ascending."""
 
     ours: Ints
     theirs: Ints
 
-    def shifted(self, ours: int, theirs: int) -> Pairs:
+    def shifted(self, ours: int, theirs: int) -> RowPairs:
         """Return the pairs with so many rows added on each side."""
-        return Pairs(self.ours + ours, self.theirs + theirs)
+        return RowPairs(self.ours + ours, self.theirs + theirs)
 
 
-def no_pairs() -> Pairs:
+def no_pairs() -> RowPairs:
     """Return no pair."""
-    return Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
+    return RowPairs(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def join_pairs(parts: list[Pairs]) -> Pairs:
+def join_pairs(parts: list[RowPairs]) -> RowPairs:
     """Return the pairs of all parts, which follow each other."""
-    return Pairs._make(np.concatenate(columns) for columns in zip(no_pairs(), *parts))
+    return RowPairs._make(np.concatenate(columns) for columns in zip(no_pairs(), *parts))
 
 
-def align_records(ours: Records, theirs: Records) -> Pairs:
+def align_records(ours: Records, theirs: Records) -> RowPairs:
     """Return the pairs of two logs, of the source and of the target.
 
     Where the logs run side by side, records are compared one by one. After a difference, ranges of both logs are
@@ -63,7 +63,7 @@ def align_records(ours: Records, theirs: Records) -> Pairs:
     parts, row, other = [], 0, 0
     while True:
         run = run_length(ours, theirs, row, other)
-        parts.append(Pairs(np.arange(row, row + run), np.arange(other, other + run)))
+        parts.append(RowPairs(np.arange(row, row + run), np.arange(other, other + run)))
         row, other = row + run, other + run
         if row == ours.size() or other == theirs.size():
             return join_pairs(parts)
@@ -87,7 +87,7 @@ def run_length(ours: Records, theirs: Records, row: int, other: int) -> int:
     return most
 
 
-def match_after_difference(ours: Records, theirs: Records, row: int, other: int) -> Pairs:
+def match_after_difference(ours: Records, theirs: Records, row: int, other: int) -> RowPairs:
     """Return the pairs from a row of each log on, at most up to where the logs run side by side again."""
     width = FIRST_RANGE
     while True:
@@ -98,16 +98,16 @@ def match_after_difference(ours: Records, theirs: Records, row: int, other: int)
             return _verified(ours, theirs, pairs.shifted(row, other))
         surely = _end_of_sure_run(pairs)
         if surely:
-            return _verified(ours, theirs, Pairs(pairs.ours[:surely], pairs.theirs[:surely]).shifted(row, other))
+            return _verified(ours, theirs, RowPairs(pairs.ours[:surely], pairs.theirs[:surely]).shifted(row, other))
         width *= GROWTH
 
 
-def _verified(ours: Records, theirs: Records, pairs: Pairs) -> Pairs:
+def _verified(ours: Records, theirs: Records, pairs: RowPairs) -> RowPairs:
     same = ours.low[pairs.ours] == theirs.low[pairs.theirs]
-    return Pairs(pairs.ours[same], pairs.theirs[same])
+    return RowPairs(pairs.ours[same], pairs.theirs[same])
 
 
-def _end_of_sure_run(pairs: Pairs) -> int:
+def _end_of_sure_run(pairs: RowPairs) -> int:
     """Return how many pairs there are up to the end of the last run of SURE_RUN adjacent records; 0 without one."""
     if len(pairs.ours) < SURE_RUN:
         return 0
@@ -118,7 +118,7 @@ def _end_of_sure_run(pairs: Pairs) -> int:
     return int(ends[-1]) + SURE_RUN if len(ends) else 0
 
 
-def match_in_order(ours: Hashes, theirs: Hashes) -> Pairs:
+def match_in_order(ours: Hashes, theirs: Hashes) -> RowPairs:
     """Return the pairs of two ranges, given one half of each record's fingerprint.
 
     Anchors are the contents that both ranges hold once; the stretches between them are matched by themselves.
@@ -131,20 +131,20 @@ def match_in_order(ours: Hashes, theirs: Hashes) -> Pairs:
     between = _between(mine, its, anchors)
     rows, others = (np.concatenate(columns) for columns in zip(anchors, between))
     order = np.argsort(rows, kind="stable")
-    return Pairs(rows[order], others[order])
+    return RowPairs(rows[order], others[order])
 
 
-def _anchors(mine: Ints, its: Ints, contents: int) -> Pairs:
+def _anchors(mine: Ints, its: Ints, contents: int) -> RowPairs:
     once = (np.bincount(mine, minlength=contents) == 1) & (np.bincount(its, minlength=contents) == 1)
     row_there = np.empty(contents, np.int64)
     row_there[its] = np.arange(len(its))
     rows = np.flatnonzero(once[mine])
     others = row_there[mine[rows]]
     kept = longest_increasing(others)
-    return Pairs(rows[kept], others[kept])
+    return RowPairs(rows[kept], others[kept])
 
 
-def _between(mine: Ints, its: Ints, anchors: Pairs) -> Pairs:
+def _between(mine: Ints, its: Ints, anchors: RowPairs) -> RowPairs:
     """Return the pairs between neighbouring anchors, before the first and after the last."""
     rows, others = (
         np.setdiff1d(np.arange(len(codes)), taken, assume_unique=True)
@@ -158,7 +158,7 @@ def _between(mine: Ints, its: Ints, anchors: Pairs) -> Pairs:
     same = mine[rows[even]] == its[others[even_there]]
     odd = np.unique(np.concatenate([here[even][~same], here[~even], there[~even_there]]))
     settled = ~np.isin(here[even], odd)
-    parts = [Pairs(rows[even][settled], others[even_there][settled])]
+    parts = [RowPairs(rows[even][settled], others[even_there][settled])]
     edges, edges_there = np.searchsorted(here, np.arange(count + 1)), np.searchsorted(there, np.arange(count + 1))
     for number in odd[(lengths[odd] > 0) & (lengths_there[odd] > 0)].tolist():
         first, first_there = rows[edges[number]], others[edges_there[number]]
@@ -166,10 +166,10 @@ def _between(mine: Ints, its: Ints, anchors: Pairs) -> Pairs:
             mine[first : first + lengths[number]], its[first_there : first_there + lengths_there[number]]
         )
         parts.append(pairs.shifted(int(first), int(first_there)))
-    return Pairs._make(np.concatenate(columns) for columns in zip(*parts))
+    return RowPairs._make(np.concatenate(columns) for columns in zip(*parts))
 
 
-def match_stretch(mine: Ints, its: Ints) -> Pairs:
+def match_stretch(mine: Ints, its: Ints) -> RowPairs:
     """Return the pairs of two stretches without anchors, given contents as numbers.
 
     First the equal beginnings, then the equal ends are paired, then the longest common blocks between. In long
@@ -183,9 +183,9 @@ def match_stretch(mine: Ints, its: Ints) -> Pairs:
     middle = _match_middle(mine[head : len(mine) - tail], its[head : len(its) - tail])
     return join_pairs(
         [
-            Pairs(np.arange(head), np.arange(head)),
+            RowPairs(np.arange(head), np.arange(head)),
             middle.shifted(head, head),
-            Pairs(len(mine) - ends, len(its) - ends),
+            RowPairs(len(mine) - ends, len(its) - ends),
         ]
     )
 
@@ -195,16 +195,16 @@ def _equal_beginning(mine: Ints, its: Ints) -> int:
     return int(unequal[0]) if len(unequal) else len(mine)
 
 
-def _match_middle(mine: Ints, its: Ints) -> Pairs:
+def _match_middle(mine: Ints, its: Ints) -> RowPairs:
     if not len(mine) or not len(its):
         return no_pairs()
     if len(mine) * len(its) <= _SMALL:
         blocks = SequenceMatcher(None, mine.tolist(), its.tolist(), autojunk=False).get_matching_blocks()
-        return join_pairs([Pairs(np.arange(a, a + size), np.arange(b, b + size)) for a, b, size in blocks if size])
+        return join_pairs([RowPairs(np.arange(a, a + size), np.arange(b, b + size)) for a, b, size in blocks if size])
     matched = match_codes_from_end(mine, its, np.arange(len(its)))
     rows = np.flatnonzero(matched < len(its))
     kept = longest_increasing(matched[rows])
-    return Pairs(rows[kept], matched[rows][kept])
+    return RowPairs(rows[kept], matched[rows][kept])
 
 
 def longest_increasing(values: Ints) -> Mask:

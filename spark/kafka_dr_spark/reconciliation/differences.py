@@ -17,7 +17,7 @@ import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.reading.matching import ABSENT, Records, match_from_end
-from kafka_dr_spark.reconciliation.alignment import Pairs
+from kafka_dr_spark.reconciliation.alignment import RowPairs
 from kafka_dr_spark.reconciliation.scope import Judged
 
 _NONE = np.empty(0, np.int64)
@@ -67,7 +67,7 @@ class Unpaired(NamedTuple):
     gaps: Ints
 
 
-def tell_differences(ours: Records, theirs: Records, pairs: Pairs, judged: Judged) -> Differences:
+def tell_differences(ours: Records, theirs: Records, pairs: RowPairs, judged: Judged) -> Differences:
     """Return the differences of two logs whose equal records are paired.
 
     Args:
@@ -125,7 +125,7 @@ def _without_moved(ours: Records, theirs: Records, mine: Unpaired, its: Unpaired
     return _where(mine, ~held), _where(its, ~taken), int(held.sum())
 
 
-def _target_scope(paired: Ints, pairs: Pairs, judged: Judged, count: int) -> tuple[int, int]:
+def _target_scope(paired: Ints, pairs: RowPairs, judged: Judged, count: int) -> tuple[int, int]:
     """Return the first target row that is judged, and the row after the last one, by the copies of judged records.
 
     Args:

@@ -36,7 +36,8 @@ from tests.support.rehearsals import SEED
 PARAMS = {"source": "primary", "target": "standby", "reason": "are both clusters alike"}
 KINDS = ("missing", "extra", "altered", "repeated")
 RECORDS, EACH = 1_500, 5
-BEGAN = 1_760_000_000_000
+#: Time of the first record: older than the lab's retention, its segments would be deleted in the middle of a case.
+BEGAN = int(time.time() * 1000) - 3_600_000
 
 
 class Compared:
@@ -125,11 +126,11 @@ def numbered(n: int, value: bytes, headers: tuple[tuple[str, bytes | None], ...]
 
 
 def lost_tick(log: list[Record]) -> tuple[list[Record], Planted]:
-    """Leave out a record that is the only one of its content, and one of many equal ones; add one of these."""
-    missing = [log[300].offset, log[601].offset]
+    """Leave out a record that is the only one of its content, and one of two equal neighbours; repeat another."""
+    missing = [log[300].offset, log[602].offset]
     copies = [record for record in log if record.offset not in missing]
-    copies.insert(1000, Record(None, b"tick", (), BEGAN))
-    return copies, Planted(missing=missing, repeated=[1000])
+    copies.insert(1_000, copies[997])
+    return copies, Planted(missing=missing, repeated=[1_000])
 
 
 def stale_values(log: list[Record]) -> tuple[list[Record], Planted]:

@@ -1,4 +1,4 @@
-"""Pairs of two logs: equal contents in order, whatever was inserted, removed, changed or written again."""
+"""RowPairs of two logs: equal contents in order, whatever was inserted, removed, changed or written again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr_spark.reading.matching import no_records
 from kafka_dr_spark.reconciliation import alignment
-from kafka_dr_spark.reconciliation.alignment import Pairs, align_records, longest_increasing, match_stretch
+from kafka_dr_spark.reconciliation.alignment import RowPairs, align_records, longest_increasing, match_stretch
 
 from tests.spark.reconciliation.logs import log
 from tests.support.examples import examples
@@ -115,4 +115,4 @@ def test_the_longest_increasing_subsequence(values: list[int]) -> None:
 
 def test_pairs_are_shifted_on_both_sides() -> None:
     """By their own numbers."""
-    assert [column.tolist() for column in Pairs(np.array([1]), np.array([2])).shifted(10, 20)] == [[11], [22]]
+    assert [column.tolist() for column in RowPairs(np.array([1]), np.array([2])).shifted(10, 20)] == [[11], [22]]

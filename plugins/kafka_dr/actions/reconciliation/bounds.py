@@ -22,7 +22,7 @@ from kafka_dr.domain.mirror_maker.patterns import pattern_list
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
 from kafka_dr.domain.reconciliation.choice import place_of, range_of, time_in_ms
-from kafka_dr.domain.reconciliation.ranges import Chosen, PartitionLogs, ranges_of, replicated_to
+from kafka_dr.domain.reconciliation.ranges import ChosenOffsets, PartitionLogs, ranges_of, replicated_to
 from kafka_dr.errors import BadInput, ConnectUnavailable, Refusal
 from kafka_dr.hooks.brokers.record import OffsetSpan, digest_of
 from kafka_dr.procedure.entries import BoundsSet, MirrorMakerStopped, ProducersFenced
@@ -245,11 +245,11 @@ class ChosenRecords:
         self._times = [time_in_ms(choices[name]) if name in choices else None for name in ("since", "until")]
         self._bounds = [self._at(number, at) for number, at in enumerate(self._times)]
 
-    def of(self, tp: TopicPartition) -> Chosen:
+    def of(self, tp: TopicPartition) -> ChosenOffsets:
         """Return the chosen records of a partition; its own range of offsets counts before the times."""
         nothing = (None, None)
         (source_from, target_from), (source_to, target_to) = (bound.get(tp, nothing) for bound in self._bounds)
-        return Chosen(source_from, source_to, target_from, target_to)
+        return ChosenOffsets(source_from, source_to, target_from, target_to)
 
     def notes(self) -> list[str]:
         """Return which partitions are compared as a whole in spite of the params."""

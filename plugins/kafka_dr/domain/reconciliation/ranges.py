@@ -17,7 +17,7 @@ MARGIN = 1_000
 
 @dataclass(frozen=True)
 class PartitionLogs:
-    """The logs of a source partition and of its target partition, as read; offsets of the target are None without one.
+    """The logs of a source partition and of its target partition, as read; the target's are None without one.
 
     Attributes:
         source_end: the source's log end, read after the target's; the last stable offset under read_committed.
@@ -36,7 +36,7 @@ class PartitionLogs:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenOffsets:
     """The records of one partition that a run chooses; None: from the log's start, or up to its end.
 
     Attributes:
@@ -50,10 +50,10 @@ class Chosen:
     target_to: int | None = None
 
 
-EVERYTHING = Chosen()
+EVERYTHING = ChosenOffsets()
 
 
-def ranges_of(logs: PartitionLogs, chosen: Chosen) -> dict[str, Any]:
+def ranges_of(logs: PartitionLogs, chosen: ChosenOffsets) -> dict[str, Any]:
     """Return the offsets and switches of a partition's rows in the job's inputs `bounds` and `judged`.
 
     Of a compacted topic all is compared, because the latest value of a key may stand anywhere.

@@ -7,14 +7,14 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.reconciliation.ranges import EVERYTHING, MARGIN, Chosen, PartitionLogs, ranges_of
+from kafka_dr.domain.reconciliation.ranges import EVERYTHING, MARGIN, ChosenOffsets, PartitionLogs, ranges_of
 
 from tests.support.examples import examples
 
 LOGS = PartitionLogs(0, 10_000, 0, 10_010, 9_999, comparable_times=True, compacted=False)
 
 
-def ranges(logs: PartitionLogs = LOGS, chosen: Chosen = EVERYTHING) -> tuple[Any, ...]:
+def ranges(logs: PartitionLogs = LOGS, chosen: ChosenOffsets = EVERYTHING) -> tuple[Any, ...]:
     """Return source range, target range and judged range."""
     row = ranges_of(logs, chosen)
     return tuple(
@@ -38,13 +38,13 @@ def test_logs_that_begin_above_0_may_lack_older_records() -> None:
 
 def test_a_partition_that_the_target_lacks() -> None:
     """The source is read alone."""
-    row = ranges_of(replace(LOGS, target_start=None, target_end=None), Chosen(5_000, None, None, None))
+    row = ranges_of(replace(LOGS, target_start=None, target_end=None), ChosenOffsets(5_000, None, None, None))
     assert (row["target_start"], row["boundary"], row["target_cut"], row["replicated"]) == (None, None, False, 10_000)
 
 
 def test_chosen_records_are_read_with_a_margin() -> None:
     """On both sides, within the logs; then Connect's offset proves nothing of what lies outside."""
-    chosen = Chosen(5_000, 6_000, 5_005, 6_005)
+    chosen = ChosenOffsets(5_000, 6_000, 5_005, 6_005)
     assert ranges(chosen=chosen) == (
         (5_000 - MARGIN, 6_000 + MARGIN),
         (5_005 - MARGIN, 6_005 + MARGIN),
@@ -55,13 +55,13 @@ def test_chosen_records_are_read_with_a_margin() -> None:
 
 def test_without_comparable_times_the_whole_target_is_read() -> None:
     """Then Connect's offset counts."""
-    row = ranges_of(replace(LOGS, comparable_times=False), Chosen(5_000, 6_000, 5_005, 6_005))
+    row = ranges_of(replace(LOGS, comparable_times=False), ChosenOffsets(5_000, 6_000, 5_005, 6_005))
     assert (row["source_start"], row["target_start"], row["boundary"], row["replicated"]) == (4_000, 0, 10_010, 10_000)
 
 
 def test_compacted_topics_are_compared_as_a_whole() -> None:
     """Whatever is chosen."""
-    assert ranges(replace(LOGS, compacted=True), Chosen(5_000, 6_000, 5_005, 6_005)) == ranges()
+    assert ranges(replace(LOGS, compacted=True), ChosenOffsets(5_000, 6_000, 5_005, 6_005)) == ranges()
 
 
 def test_an_offset_of_a_longer_log_proves_nothing() -> None:
@@ -78,10 +78,12 @@ _OFFSETS = st.none() | st.integers(0, 30_000)
     size=st.integers(0, 20_000),
     start_there=st.integers(0, 20_000),
     size_there=st.integers(0, 20_000),
-    chosen=st.builds(Chosen, _OFFSETS, _OFFSETS, _OFFSETS, _OFFSETS),
+    chosen=st.builds(ChosenOffsets, _OFFSETS, _OFFSETS, _OFFSETS, _OFFSETS),
 )
 @examples(200)
-def test_ranges_lie_in_their_logs(start: int, size: int, start_there: int, size_there: int, chosen: Chosen) -> None:
+def test_ranges_lie_in_their_logs(
+    start: int, size: int, start_there: int, size_there: int, chosen: ChosenOffsets
+) -> None:
     """And what is judged lies in what is read, whatever is chosen."""
     ends = (start + size, start_there, start_there + size_there)
     (first, last), (there, end), (judged, to) = ranges(PartitionLogs(start, *ends, None, True, False), chosen)
