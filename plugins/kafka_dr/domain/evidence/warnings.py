@@ -55,7 +55,7 @@ def warnings_of(lines: Sequence[Line], target: str) -> list[str]:
         *unsigned,
         *_signature_warning(lines),
         *_anchor_warning(lines),
-        *difference_warnings(compared and compared.payload(), target),
+        *difference_warnings(compared.payload() if compared else None, target),
     ]
 
 
