@@ -1,4 +1,4 @@
-"""Tell missing, extra, altered and repeated records apart, from the pairs of two logs.
+"""Tell missing, extra, altered and repeated records apart, from the records of two logs that have no pair.
 
 Invariants:
 
@@ -11,14 +11,15 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from kafka_dr_spark.contract.columns import Ints, Mask
-from kafka_dr_spark.reading.matching import ABSENT, Records, match_from_end
-from kafka_dr_spark.reconciliation.alignment import RowPairs
+from kafka_dr_spark.contract.columns import Hashes, Ints, Mask
+from kafka_dr_spark.reading.matching import ABSENT, match_from_end
 from kafka_dr_spark.reconciliation.scope import Judged
+from kafka_dr_spark.reconciliation.settled import BEFORE_ALL, Settled, Unpaired, join_unpaired
 
 _NONE = np.empty(0, np.int64)
 
@@ -60,88 +61,124 @@ class Differences(NamedTuple):
     superseded: int = 0
 
 
-class Unpaired(NamedTuple):
-    """Rows of both logs without a pair; a gap is the number of pairs before a row, the same on both sides."""
+class Sorted(NamedTuple):
+    """Unpaired records by what they mean, before records in the same place are put together.
 
-    rows: Ints
-    gaps: Ints
+    Attributes:
+        missing, extra: records of one log alone; some of them are altered records.
+        counted: all else.
+    """
+
+    missing: Unpaired
+    extra: Unpaired
+    counted: Differences
 
 
-def tell_differences(ours: Records, theirs: Records, pairs: RowPairs, judged: Judged) -> Differences:
-    """Return the differences of two logs whose equal records are paired.
+def sort_unpaired(settled: Settled, judged: Judged, on_source: Callable[[Hashes], Mask]) -> Sorted:
+    """Return the unpaired records of both logs by what they mean.
 
     Args:
-        ours: the source's records.
-        theirs: the target's records.
-        pairs: of both.
+        settled: of both logs, as a whole.
         judged: which records are judged.
+        on_source: returns for halves of fingerprints whether the source holds a record with each.
     """
-    mine, its = _unpaired(ours.size(), pairs.ours), _unpaired(theirs.size(), pairs.theirs)
-    mine, its, moved = _without_moved(ours, theirs, mine, its)
-    proven_to = max(judged.replicated or 0, int(ours.offsets[pairs.ours[-1]]) + 1 if len(pairs.ours) else 0)
-    cut = (mine.gaps == 0) & judged.target_cut
-    older = (its.gaps == 0) & judged.source_cut
-    offsets = ours.offsets[mine.rows]
+    mine, its, moved = _without_moved(join_unpaired(settled.ours), join_unpaired(settled.theirs))
+    proven_to = max(judged.replicated or 0, settled.last_pair[0] + 1 if settled.last_pair else 0)
+    cut, older = (
+        (some.gaps == BEFORE_ALL) & lost for some, lost in ((mine, judged.target_cut), (its, judged.source_cut))
+    )
+    offsets, copies = mine.records.offsets, its.records.offsets
     in_scope = (offsets >= judged.judged_from) & (offsets < judged.judged_to) & ~cut
     behind = in_scope & (offsets >= proven_to)
-    missing = _where(mine, in_scope & ~behind)
-    first, end = _target_scope(ours.offsets[pairs.ours], pairs, judged, theirs.size())
-    surplus = _where(its, ~older & (its.rows >= first) & (its.rows < end))
-    again = np.isin(theirs.high[surplus.rows], ours.high)
-    extra = _where(surplus, ~again)
-    in_place, in_place_there = same_places(missing.gaps, extra.gaps)
-    paired = ours.offsets[pairs.ours]
-    return Differences(
-        missing=ours.offsets[np.delete(missing.rows, in_place)],
-        extra=theirs.offsets[np.delete(extra.rows, in_place_there)],
-        repeated=theirs.offsets[surplus.rows[again]],
-        altered=Altered(ours.offsets[missing.rows[in_place]], theirs.offsets[extra.rows[in_place_there]]),
+    surplus = its.where(~older & (copies >= settled.first_judged) & (copies < (settled.end_judged or ABSENT)))
+    again = on_source(surplus.records.high)
+    counted = Differences(
+        missing=_NONE,
+        extra=_NONE,
+        repeated=surplus.records.offsets[again],
+        altered=Altered(),
         proven_to=proven_to,
-        equal=int(((paired >= judged.judged_from) & (paired < judged.judged_to)).sum()) + moved,
+        equal=settled.equal + moved,
         moved=moved,
         behind=int(behind.sum()),
         older=int(older.sum()),
         cut=int(cut.sum()),
     )
+    return Sorted(mine.where(in_scope & ~behind), surplus.where(~again), counted)
 
 
-def _unpaired(count: int, paired: Ints) -> Unpaired:
-    rows = np.setdiff1d(np.arange(count), paired, assume_unique=True)
-    return Unpaired(rows, np.searchsorted(paired, rows))
-
-
-def _where(some: Unpaired, mask: Mask) -> Unpaired:
-    return Unpaired(some.rows[mask], some.gaps[mask])
-
-
-def _without_moved(ours: Records, theirs: Records, mine: Unpaired, its: Unpaired) -> tuple[Unpaired, Unpaired, int]:
-    """Return the rows of each side whose content no unpaired row of the other side has, and how many were left out."""
-    left, left_there = (
-        Records._make(column[rows] for column in records) for records, rows in ((ours, mine.rows), (theirs, its.rows))
-    )
-    matched = match_from_end(left, left_there)
+def _without_moved(mine: Unpaired, its: Unpaired) -> tuple[Unpaired, Unpaired, int]:
+    """Return the records of each side whose content no unpaired record of the other has; and how many were left out."""
+    matched = match_from_end(mine.records, its.records)
     held = matched != ABSENT
-    taken = np.isin(left_there.offsets, matched[held])
-    return _where(mine, ~held), _where(its, ~taken), int(held.sum())
+    return mine.where(~held), its.where(~np.isin(its.records.offsets, matched[held])), int(held.sum())
 
 
-def _target_scope(paired: Ints, pairs: RowPairs, judged: Judged, count: int) -> tuple[int, int]:
-    """Return the first target row that is judged, and the row after the last one, by the copies of judged records.
+def tell_differences(sorted_records: Sorted, keys: Keys | None = None) -> Differences:
+    """Return the differences, in which a missing and an extra record of the same place are one altered record.
 
     Args:
-        paired: source offsets of the pairs.
-        count: number of target rows.
+        keys: fingerprints of keys of records in `uneven_places`, which say which records belong together there.
     """
-    before, below = np.searchsorted(paired, (judged.judged_from, judged.judged_to))
-    first = int(pairs.theirs[before - 1]) + 1 if before else 0
-    return first, int(pairs.theirs[below]) if below < len(paired) else count
+    missing, extra, counted = sorted_records
+    ours, theirs = same_places(missing, extra, keys or Keys({}, {}))
+    offsets, copies = missing.records.offsets, extra.records.offsets
+    return counted._replace(
+        missing=np.delete(offsets, ours),
+        extra=np.delete(copies, theirs),
+        altered=Altered(offsets[ours], copies[theirs]),
+    )
 
 
-def same_places(gaps: Ints, gaps_there: Ints) -> tuple[Ints, Ints]:
-    """Return the indexes of missing and of extra records that stand in the same place: the n-th of each in one gap."""
+class Keys(NamedTuple):
+    """Fingerprints of keys, by offset, on the source and on the target."""
+
+    ours: dict[int, int]
+    theirs: dict[int, int]
+
+
+def uneven_places(missing: Unpaired, extra: Unpaired) -> tuple[Ints, Ints]:
+    """Return source offsets and target offsets of records where not as many are missing as there are extra records."""
+    (gaps, counts), (gaps_there, counts_there) = (np.unique(some.gaps, return_counts=True) for some in (missing, extra))
+    both, here, there = np.intersect1d(gaps, gaps_there, assume_unique=True, return_indices=True)
+    uneven = both[counts[here] != counts_there[there]]
+    return (
+        missing.records.offsets[np.isin(missing.gaps, uneven)],
+        extra.records.offsets[np.isin(extra.gaps, uneven)],
+    )
+
+
+def same_places(missing: Unpaired, extra: Unpaired, keys: Keys) -> tuple[Ints, Ints]:
+    """Return the indexes of missing and of extra records that stand in the same place of both logs.
+
+    In each gap, records of one key are put together first, as far as keys are given, then the n-th others of each.
+    """
+    ours, theirs = ([], []) if not keys.ours else _by_key(missing, extra, keys)
+    left, left_there = (
+        np.setdiff1d(np.arange(len(some.gaps)), taken, assume_unique=True)
+        for some, taken in ((missing, ours), (extra, theirs))
+    )
+    gaps, gaps_there = missing.gaps[left], extra.gaps[left_there]
     width = max(len(gaps), len(gaps_there)) + 1
     places, places_there = (
         some * width + np.arange(len(some)) - np.searchsorted(some, some) for some in (gaps, gaps_there)
     )
-    _, ours, theirs = np.intersect1d(places, places_there, assume_unique=True, return_indices=True)
+    _, rows, rows_there = np.intersect1d(places, places_there, assume_unique=True, return_indices=True)
+    mine = np.concatenate([np.array(ours, np.int64), left[rows]])
+    its = np.concatenate([np.array(theirs, np.int64), left_there[rows_there]])
+    order = np.argsort(mine)
+    return mine[order], its[order]
+
+
+def _by_key(missing: Unpaired, extra: Unpaired, keys: Keys) -> tuple[list[int], list[int]]:
+    waiting: dict[tuple[int, int], list[int]] = {}
+    for row, (offset, gap) in enumerate(zip(extra.records.offsets.tolist(), extra.gaps.tolist(), strict=True)):
+        if offset in keys.theirs:
+            waiting.setdefault((gap, keys.theirs[offset]), []).append(row)
+    ours, theirs = [], []
+    for row, (offset, gap) in enumerate(zip(missing.records.offsets.tolist(), missing.gaps.tolist(), strict=True)):
+        rows = waiting.get((gap, keys.ours[offset])) if offset in keys.ours else None
+        if rows:
+            ours.append(row)
+            theirs.append(rows.pop(0))
     return ours, theirs

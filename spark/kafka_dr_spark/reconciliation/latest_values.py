@@ -4,36 +4,47 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_dr_spark.contract.columns import Ints
+from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.reading.matching import Records, last_of_key
 from kafka_dr_spark.reconciliation.differences import Altered, Differences
+from kafka_dr_spark.reconciliation.log_comparison import CHUNK, Feed
 from kafka_dr_spark.reconciliation.scope import Judged
+from kafka_dr_spark.translation.case import Search
 
 
-def compare_latest(ours: Records, theirs: Records, judged: Judged) -> Differences:
-    """Return the differences of two logs by the latest value of each key, in the source's and the target's records.
+def compare_latest(source: Feed, target: Feed, judged: Judged, chunk: int = CHUNK) -> Search:
+    """Return the `Differences` of two logs by the latest value of each key; a search that requests both logs.
+
+    Of each log, the latest record of each key stays in memory.
+    """
+    while feeds := [feed for feed in (source, target) if feed.left]:
+        windows = [feed.next_window(chunk) for feed in feeds]
+        for feed, window, records in zip(feeds, windows, (yield windows), strict=True):
+            feed.take(window, records)
+            feed.waiting = feed.waiting.where(last_of_key(feed.waiting))
+    found = differences_of_keys(source.waiting, target.waiting, judged)
+    return found._replace(superseded=source.read - source.waiting.size())
+
+
+def differences_of_keys(mine: Records, its: Records, judged: Judged) -> Differences:
+    """Return the differences of the latest records of each key, on source and target.
 
     A key whose latest value is a tombstone counts like a key without record, because the cleaner removes both. Records
     that the cleaner may remove are not judged, so nothing is repeated.
     """
-    mine, its = ours.where(last_of_key(ours)), theirs.where(last_of_key(theirs))
     _, both, both_there = np.intersect1d(mine.key, its.key, assume_unique=True, return_indices=True)
     same = (mine.high[both] == its.high[both_there]) & (mine.low[both] == its.low[both_there])
+    shared, shared_there = mine.offsets[both[same]], its.offsets[both_there[same]]
     same |= mine.tombstone[both] & its.tombstone[both_there]
-    shared = np.flatnonzero(np.isin(ours.high, theirs.high))
-    copied_from, copied_to = (ours.offsets[shared[[0, -1]]] + (0, 1)).tolist() if len(shared) else (0, 0)
-    proven_to = max(judged.replicated or 0, copied_to)
+    proven_to = max(judged.replicated or 0, int(np.max(shared, initial=-1)) + 1)
     alone = np.setdiff1d(np.flatnonzero(~mine.tombstone), both, assume_unique=True)
     alone_there = np.setdiff1d(np.flatnonzero(~its.tombstone), both_there, assume_unique=True)
-    missing, unlike = mine.offsets[alone], mine.offsets[both[~same]]
-    cut = missing < copied_from if judged.target_cut and len(shared) else np.zeros(len(missing), np.bool_)
-    older = (
-        _older(its.offsets[alone_there], ours, theirs) if judged.source_cut else np.zeros(len(alone_there), np.bool_)
-    )
+    missing, extra, unlike = mine.offsets[alone], its.offsets[alone_there], mine.offsets[both[~same]]
+    cut, older = _before(missing, shared, judged.target_cut), _before(extra, shared_there, judged.source_cut)
     late, late_unlike = (missing >= proven_to) & ~cut, unlike >= proven_to
     return Differences(
         missing=np.sort(missing[~late & ~cut]),
-        extra=np.sort(its.offsets[alone_there][~older]),
+        extra=np.sort(extra[~older]),
         repeated=np.empty(0, np.int64),
         altered=_sorted(unlike[~late_unlike], its.offsets[both_there[~same]][~late_unlike]),
         proven_to=proven_to,
@@ -41,14 +52,13 @@ def compare_latest(ours: Records, theirs: Records, judged: Judged) -> Difference
         behind=int(late.sum() + late_unlike.sum()),
         older=int(older.sum()),
         cut=int(cut.sum()),
-        superseded=ours.size() - mine.size(),
     )
 
 
-def _older(offsets: Ints, ours: Records, theirs: Records) -> np.ndarray:
-    """Return a mask of target offsets below the first target record whose content the source holds."""
-    shared = np.flatnonzero(np.isin(theirs.high, ours.high))
-    return offsets < theirs.offsets[shared[0]] if len(shared) else np.ones(len(offsets), np.bool_)
+def _before(offsets: Ints, shared: Ints, lost: bool) -> Mask:
+    """Return a mask of offsets below all shared ones, where the other log may have lost its oldest records."""
+    below: Mask = offsets < (int(shared.min()) if len(shared) else np.iinfo(np.int64).max)
+    return below if lost else np.zeros(len(offsets), np.bool_)
 
 
 def _sorted(ours: Ints, theirs: Ints) -> Altered:

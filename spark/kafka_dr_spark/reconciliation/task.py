@@ -18,15 +18,14 @@ from kafka_dr_spark.contract.private_files import private_file
 from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import Key, pack_table, unpack_table
 from kafka_dr_spark.logs.bounds import LogBounds
-from kafka_dr_spark.reading.matching import Records, no_records
 from kafka_dr_spark.reading.record_files import name_of, sha256_of
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
-from kafka_dr_spark.reconciliation.alignment import align_records
 from kafka_dr_spark.reconciliation.details import Detail, Place, parts_that_differ, read_details
-from kafka_dr_spark.reconciliation.differences import Differences, tell_differences
+from kafka_dr_spark.reconciliation.differences import Differences
 from kafka_dr_spark.reconciliation.latest_values import compare_latest
+from kafka_dr_spark.reconciliation.log_comparison import CHUNK, Feed, LogComparison, windows_of
 from kafka_dr_spark.reconciliation.scope import Judged
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, ReadWindow, Search
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, Search
 from kafka_dr_spark.translation.task import drive_searches, task_portions
 
 #: Folder with one list of differences per partition that has any.
@@ -60,34 +59,26 @@ class Compared:
 
 
 def compare_partition(bounds: LogBounds, judged: Judged) -> Search:
-    """Return the `Compared` of one partition; a search that requests both logs at once."""
+    """Return the `Compared` of one partition; a search that requests ranges of both logs."""
+    source, target = map(Feed, windows_of(bounds))
     compacted = bounds.source_compacted or bounds.target_compacted
-    windows = [window for window in windows_of(bounds) if window.start < window.end]
-    received = (yield windows) if windows else []
-    records: dict[str, Records] = {window.side: part for window, part in zip(windows, received)}
-    ours, theirs = (records.get(side) or no_records() for side in (SOURCE, TARGET))
     if compacted:
-        differences = compare_latest(ours, theirs, judged)
+        differences = yield from compare_latest(source, target, judged)
     else:
-        differences = tell_differences(ours, theirs, align_records(ours, theirs), judged)
+        differences = yield from LogComparison(source, target, judged).compare()
     judged_by = "latest" if compacted else "order"
-    read = {SOURCE: ours.size(), TARGET: theirs.size()}
+    read = {SOURCE: source.read, TARGET: target.read}
     return Compared(judged_by if bounds.target_exists else "absent", differences, read)
-
-
-def windows_of(bounds: LogBounds) -> Iterator[ReadWindow]:
-    """Yield the ranges of both logs that are compared; they may be empty."""
-    keyed = bounds.source_compacted or bounds.target_compacted
-    kinds = {"with_timestamps": bounds.compare_timestamps, "with_keys": keyed}
-    if bounds.source_start is not None and bounds.cut_off is not None:
-        yield ReadWindow(SOURCE, bounds.topic, bounds.partition, bounds.source_start, bounds.cut_off, **kinds)
-    if bounds.target_start is not None and bounds.boundary is not None:
-        yield ReadWindow(TARGET, bounds.target_topic, bounds.partition, bounds.target_start, bounds.boundary, **kinds)
 
 
 def weight_of(bounds: LogBounds) -> int:
     """Return how many records of both clusters are read at most for a partition."""
     return sum(max(window.end - window.start, 0) for window in windows_of(bounds))
+
+
+def size_of(bounds: LogBounds) -> int:
+    """Return how many records of a partition are in memory at once, at most: of a large one some chunks."""
+    return min(weight_of(bounds), 4 * CHUNK)
 
 
 class ReconcileTask:
@@ -118,7 +109,7 @@ class ReconcileTask:
         """Return the packed rows (schema reconciled) of the given partitions, whose lists are then written."""
         rows: list[dict[str, Any]] = []
         with WindowReader(self._access, self._limits) as reader:
-            weights = {key: weight_of(self._bounds[key]) for key in keys}
+            weights = {key: size_of(self._bounds[key]) for key in keys}
             for portion in task_portions(weights, COMPARED_AT_ONCE):
                 started = [compare_partition(self._bounds[key], self._judged[key]) for key in portion]
                 rows += self._finished(dict(zip(portion, drive_searches(started, reader.read))))

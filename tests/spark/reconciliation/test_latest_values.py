@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 from kafka_dr_spark.reconciliation.differences import Differences
-from kafka_dr_spark.reconciliation.latest_values import compare_latest
 
-from tests.spark.reconciliation.logs import judged, keyed
+from tests.spark.reconciliation.logs import compared, keyed
 
 Rows = list[tuple[str, str | None]]
 
 
 def told(ours: Rows, theirs: Rows, **scope: Any) -> Differences:
-    """Compare two logs; the target's offsets begin at 10."""
-    return compare_latest(keyed(ours), keyed(theirs, 10), judged(**scope))
+    """Compare two logs, two offsets at once; the target's offsets begin at 10."""
+    return compared(keyed(ours), keyed(theirs, 10), chunk=2, latest=True, **scope)
 
 
 def lists(found: Differences) -> tuple[list[int], list[int], list[tuple[int, int]]]:
