@@ -82,11 +82,15 @@ class Logs:
         """Return how many records a partition of a topic has on the source."""
         return int(self.records * SHARES[topic]) // PARTITIONS[topic] // TRANSACTION * TRANSACTION
 
+    @property
+    def keys(self) -> int:
+        """How many keys a partition of the compacted topic has; each has several records."""
+        return min(KEYS, self.count("profiles") // 5)
+
     def row(self, topic: str, partition: int, number: int) -> Row:
         """Return key, value and timestamp of a record."""
         if topic == "profiles":
-            key = b"%d" % (number * 7_919 % KEYS)
-            return key, b"profile %d " % number + b"x" * 80, self.began + number
+            return b"%d" % (number % self.keys), b"profile %d " % number + b"x" * 80, self.began + number
         if number % RECURS == 0:
             content = number // RECURS % CONTENTS
             return b"tick", b"tick %d " % content + b"x" * 80, self.began
@@ -153,8 +157,7 @@ class Logs:
 
     def _copies_of_keys(self, partition: int, kinds: tuple[str, ...]) -> Iterator[Row]:
         count, topic = self.count("profiles"), "profiles"
-        keys = min(KEYS, count)
-        last = {self.row(topic, partition, n)[0]: n for n in range(count - keys, count)}
+        last = {self.row(topic, partition, n)[0]: n for n in range(count - self.keys, count)}
         chosen = dict(zip(random.Random(partition).sample(sorted(last), len(kinds)), kinds))
         before, written = {}, 0
         for number in range(count):

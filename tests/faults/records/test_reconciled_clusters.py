@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -10,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -203,36 +202,54 @@ def at(n: int) -> str:
     return pd.Timestamp(BEGAN + n, unit="ms", tz="UTC").isoformat()
 
 
-def test_a_killed_step_or_spark_job_is_repeated(site: Site) -> None:
-    """After every write to the journal, and in the middle of the job: the same bounds, the same result."""
+def test_a_killed_step_is_repeated(site: Site) -> None:
+    """After every write to the journal: the same bounds, the same result."""
     run = Run(PARAMS, dag_id="reconcile_clusters")
     assert site.driver.step(run, "open_procedure") == "done"
-    points = [step for step in run.steps for _ in site.driver.killed_everywhere(run, step) if step != "open_procedure"]
-    assert {"set_bounds", "compare_records"} <= {*points}
-    first = Compared(site.lab, run, site.driver.whole(run, after="compare_records"))
-    killer = threading.Thread(target=kill_spark, args=(site.lab,))
+    for step in ("set_bounds", "compare_records"):
+        assert site.driver.killed_everywhere(run, step), step
+    found = Compared(site.lab, run, site.driver.whole(run, after="compare_records"))
+    assert found.listed() == {place: planted.rows() for place, planted in site.planted.items()}
+
+
+@pytest.mark.parametrize("part", ["SparkSubmit", "pyspark.daemon"])
+def test_a_killed_spark_job_is_repeated(site: Site, part: str) -> None:
+    """Its driver, or its workers: the step is tried again, and its result is that of one whole job."""
+    killed: list[int] = []
+    killer = threading.Thread(target=lambda: killed.append(kill_spark(site.lab, part)))
     killer.start()
-    killed = site.compare()
+    found = site.compare()
     killer.join()
-    for found in (first, killed):
-        assert found.listed() == {place: planted.rows() for place, planted in site.planted.items()}
+    assert killed and found.listed() == {place: planted.rows() for place, planted in site.planted.items()}
+    assert {path.suffix for path in found.folder.parent.glob("reconcile_clusters-*")} <= {"", ".input"}
 
 
-def kill_spark(lab: Lab) -> None:
-    """Kill the first driver of Spark that works for the lab."""
+def kill_spark(lab: Lab, part: str) -> int:
+    """Kill a process of the first Spark job that works for the lab, as soon as it runs; return its pid."""
 
-    def driver() -> int | None:
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    command = (entry / "cmdline").read_bytes()
-                except OSError:
-                    continue
-                if b"reconcile_clusters.py" in command and b"SparkSubmit" in command and bytes(lab.evidence) in command:
-                    return int(entry.name)
-        return None
+    def running() -> int | None:
+        commands = {int(entry.name): command_of(entry) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+        drivers = [pid for pid, words in commands.items() if b"SparkSubmit" in words and bytes(lab.evidence) in words]
+        return next((pid for pid in descendants(drivers) if part.encode() in commands.get(pid, b"")), None)
 
-    pid = wait_until(driver, "Spark to start", 120.0)
-    time.sleep(3.0)
+    pid = wait_until(running, f"{part} to run", 120.0)
     os.kill(pid, signal.SIGKILL)
-    print(json.dumps({"killed": pid}), flush=True)
+    return pid
+
+
+def command_of(entry: Path) -> bytes:
+    """Return the command line of a process by its folder in /proc; b"" if it has ended."""
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def descendants(roots: list[int]) -> list[int]:
+    """Return processes and all that descend from them."""
+    found = list(roots)
+    for pid in found:
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, task.read_text().split())
+    return found
