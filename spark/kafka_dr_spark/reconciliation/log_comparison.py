@@ -152,7 +152,7 @@ class LogComparison:
         What was passed is settled. If they come in neither log, both go on side by side.
         """
         for still, moving in ((self.source, self.target), (self.target, self.source)):
-            wanted, passed = once(still.waiting.high), dict[ReadWindow, Records]()
+            wanted, passed = unique_values(still.waiting.high), dict[ReadWindow, Records]()
             window = moving.next_window(self.chunk)
             while window.start < window.end:
                 (records,) = yield [window]
@@ -214,7 +214,7 @@ class LogComparison:
         return keys
 
 
-def once(high: Hashes) -> Hashes:
+def unique_values(high: Hashes) -> Hashes:
     """Return the values that occur once."""
     values, counts = np.unique(high, return_counts=True)
     unique: Hashes = values[counts == 1]
