@@ -55,6 +55,8 @@ class ProcedureDefinition:
         last_step: the step whose outcome completes the procedure.
         needs_source: whether a step needs a source that answers.
         moves_clients: whether clients move to another cluster.
+        only_reads: whether no step changes anything on a cluster; such a run may choose some of the flow's topics, and
+            keeps no other procedure from the clusters.
     """
 
     dag_id: str
@@ -63,6 +65,7 @@ class ProcedureDefinition:
     last_step: Step
     needs_source: bool = True
     moves_clients: bool = True
+    only_reads: bool = False
 
     @property
     def params(self) -> frozenset[str]:
@@ -241,6 +244,22 @@ _CHANGED = (
     ),
 )
 
+_COMPARED = (
+    _text("topics", 10_000, "Topics of the source, by regular expressions; empty = all of the flow.", shortest=0),
+    _text(
+        "since",
+        40,
+        "Time, such as 2026-11-28T10:00Z: only records from it on are compared; empty = from the logs' beginnings.",
+    ),
+    _text("until", 40, "Time: only records before it are compared; empty = up to the logs' ends."),
+    _map(
+        "offset_ranges",
+        {"pattern": r"^\d*-\d*$"},
+        'Source offsets to compare, by partition: {"TOPIC:PARTITION": "FROM-TO"}, without TO itself; FROM or TO may be'
+        " left out.",
+    ),
+)
+
 _KIND = Field(
     "kind",
     {"type": ["null", "string"], "enum": [None, "observe", "canary", "full"]},
@@ -344,6 +363,14 @@ FAILOVER_DRILL = ProcedureDefinition(
     last_step=Step.SIGN_OFF_DRILL,
     moves_clients=False,
 )
+RECONCILE_CLUSTERS = ProcedureDefinition(
+    "reconcile_clusters",
+    (Step.OPEN_PROCEDURE, Step.SET_BOUNDS, Step.COMPARE_RECORDS),
+    (*_ENDS, *_COMPARED),
+    last_step=Step.COMPARE_RECORDS,
+    moves_clients=False,
+    only_reads=True,
+)
 #: How the ids of runs of failover_drill begin that schedule_drills starts.
 DUE_RUN = "due__"
 #: Acts on the procedure that holds the pair of clusters, and writes to that procedure's journal.
@@ -357,6 +384,7 @@ PROCEDURES: Mapping[str, ProcedureDefinition] = {
         FAILBACK,
         RESTORE_GROUP_OFFSETS,
         CHANGE_REPLICATION,
+        RECONCILE_CLUSTERS,
         FAILOVER_DRILL,
         ABORT_PROCEDURE,
     )
@@ -373,9 +401,18 @@ def steps_of(dag_id: str) -> tuple[Step, ...]:
 def lease_name(dag_id: str, pair: str) -> str:
     """Return the name of the lease that a run of a DAG takes on a pair of clusters.
 
-    A drill takes a lease of another name, so that it keeps no procedure from the pair.
+    A drill takes a lease of another name, so that it keeps no procedure from the pair, and so does a procedure that
+    only reads.
     """
-    return f"drill:{pair}" if dag_id == FAILOVER_DRILL.dag_id else pair
+    if dag_id == FAILOVER_DRILL.dag_id:
+        return f"drill:{pair}"
+    return f"{dag_id}:{pair}" if only_reads(dag_id) else pair
+
+
+def only_reads(dag_id: str) -> bool:
+    """Whether no step of a DAG changes anything on a cluster; False for an unknown DAG."""
+    row = PROCEDURES.get(dag_id)
+    return row is not None and row.only_reads
 
 
 def foreign_params(dag_id: str) -> frozenset[str]:

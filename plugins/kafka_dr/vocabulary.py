@@ -55,6 +55,8 @@ class Step(StrEnum):
     STOP_CHANGED_FLOW = "stop_changed_flow"
     CHANGE_CONNECTORS = "change_connectors"
     RESUME_CHANGED_FLOW = "resume_changed_flow"
+    SET_BOUNDS = "set_bounds"
+    COMPARE_RECORDS = "compare_records"
     ABORT_PROCEDURE = "abort_procedure"
     RETURN_TO_SOURCE = "return_to_source"
     WATCH_OLD_SOURCE = "watch_old_source"

@@ -33,6 +33,7 @@ BENCHMARKS = {
     "m": "web.page",
     "n": "size.large_clusters",
     "o": "size.whole_procedures",
+    "p": "reconcile",
 }
 
 

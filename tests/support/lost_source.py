@@ -23,6 +23,8 @@ from kafka_dr_spark.loss.task import AssessmentTask
 from kafka_dr_spark.reading.matching import Records
 from kafka_dr_spark.reading.record_files import name_of
 from kafka_dr_spark.reading.windows import KafkaAccess
+from kafka_dr_spark.reconciliation.scope import load_judged
+from kafka_dr_spark.reconciliation.task import ReconcileTask, summarise_reconciled, write_reconciled
 from kafka_dr_spark.stranded import task as finding
 from kafka_dr_spark.stranded.task import SearchTask
 from kafka_dr_spark.translation.task import PartitionTask
@@ -58,6 +60,7 @@ class JobsWithoutSpark:
             "assess_data_loss": self._assess,
             "translate_offsets": self._translate,
             "find_stranded_records": self._find,
+            "reconcile_clusters": self._reconcile,
         }[job](given, folder, bounds, limits)
         if (given / "translate_offsets").exists():
             self.submit(
@@ -72,7 +75,11 @@ class JobsWithoutSpark:
             folder,
             made,
             {**summary, "seconds": {}},
-            {"assess_data_loss": "loss_summary", "find_stranded_records": "stranded_figures"}.get(job, "summary"),
+            {
+                "assess_data_loss": "loss_summary",
+                "find_stranded_records": "stranded_figures",
+                "reconcile_clusters": "reconciled_figures",
+            }.get(job, "summary"),
         )
 
     def _assess(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
@@ -86,6 +93,12 @@ class JobsWithoutSpark:
         task = SearchTask(bounds, sources.load_returned(given, bounds), limits, KafkaAccess({}, {}), str(folder))
         made = task((list(bounds), sources.packed_for_tasks(rows, dict.fromkeys(bounds, 0), 1)[0]))
         return finding.summarise_stranded(finding.write_findings([made], folder), "input")
+
+    def _reconcile(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
+        (folder / "differences").mkdir()
+        judged = load_judged(given, bounds)
+        made = ReconcileTask(bounds, judged, limits, KafkaAccess({}, {}), str(folder))(list(bounds))
+        return summarise_reconciled(write_reconciled([made], folder), "input")
 
     def write_older(
         self, access: Any, limits: Any, folder: Path, windows: list[Any], chosen: Any = None

@@ -18,6 +18,7 @@ from kafka_dr.config.fields import Model
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.mirror_maker.patterns import ALL, Kind, list_items, pattern_problem
 from kafka_dr.domain.replication.tuning import tuning_problems
+from kafka_dr.domain.reconciliation.choice import place_of, range_of, time_in_ms
 from kafka_dr.errors import BadInput, Refusal
 
 LONGEST_REASON = 500
@@ -26,6 +27,7 @@ MOST_EXCLUDED = 1000
 LONGEST_SHOWN = 60
 _UNUSABLE = "the params cannot be used"
 _CORRECT = "correct the params and start a new run; this attempt changed nothing"
+_KINDS: Mapping[str, Kind] = {"topics": "topic", "groups": "group"}
 _SWITCHES = ("start_reverse_replication", "abort_open_transactions")
 _PLAIN = frozenset({"source", "target", "reason", "topics", "groups", *_SWITCHES, "exclude_groups"})
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -77,6 +79,25 @@ def _checked_settings(settings: dict[str, str]) -> dict[str, str]:
     return settings
 
 
+def _checked_time(text: str) -> str:
+    if time_in_ms(text) is None:
+        raise ValueError("expected a time with its zone, such as 2026-11-28T10:00Z")
+    return text.strip()
+
+
+def _checked_ranges(ranges: dict[str, str]) -> dict[str, str]:
+    for place, offsets in ranges.items():
+        if place_of(place) is None:
+            raise ValueError(f"{quoted_value(place)}: expected TOPIC:PARTITION")
+        if range_of(offsets) is None:
+            raise ValueError(f"{quoted_value(place)}: {quoted_value(offsets)}; expected FROM-TO, FROM below TO")
+    return ranges
+
+
+#: Types of reconcile_clusters' params: a time, and partition -> range of offsets.
+RecordTime = Annotated[str, AfterValidator(_checked_time)]
+OffsetRanges = Annotated[dict[str, str], AfterValidator(_checked_ranges)]
+
 #: Params that only some procedures take, name -> type; those that were given are in `Request.choices`.
 _CHOICES: dict[str, Any] = {
     "acknowledge_recreated_topics": bool,
@@ -98,6 +119,9 @@ _CHOICES: dict[str, Any] = {
     "excluded_interval": Literal["copy", "skip"],
     "names_to_come": bool,
     "kind": Literal["observe", "canary", "full"],
+    "since": RecordTime,
+    "until": RecordTime,
+    "offset_ranges": OffsetRanges,
 }
 
 
@@ -105,8 +129,9 @@ class Request(Model):
     """A run's checked params.
 
     Attributes:
-        topics: always `.*`, all topics of the flow: `check_params` refuses a narrower choice for now.
-        groups: always `.*`, all groups of the flow, for the same reason as `topics`.
+        topics: `.*`, all topics of the flow, unless the procedure only reads: of others, `check_params` refuses a
+            narrower choice for now.
+        groups: always `.*`, all groups of the flow: `check_params` refuses a narrower choice for now.
         deadlines: the topology's deadlines, overridden by the run's params.
         start_reverse_replication: whether the reverse flow is started at the end of the run, so that the new primary
             has a standby.
@@ -127,22 +152,25 @@ class Request(Model):
     choices: dict[str, Any] = {}
 
 
-def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collection[str] = ()) -> Request:
+def check_params(
+    topology: Topology, params: Mapping[str, Any], foreign: Collection[str] = (), some_topics: bool = False
+) -> Request:
     """Return a run's checked params; refuse params that cannot be used.
 
     Args:
         topology: defines the clusters and flows.
         params: Airflow's params of the run; null means not given.
         foreign: params that only other procedures take; they are refused, because this procedure would ignore them.
+        some_topics: whether `topics` may choose some of the flow's topics.
 
     Raises:
         BadInput: all problems at once; `problems` lists them line by line.
     """
     given = {key: value for key, value in params.items() if value is not None}
-    problems = [*_unknown(given, foreign)]
+    problems, narrow = [*_unknown(given, foreign)], () if some_topics else (_narrower,)
     problems += [
         problem
-        for check in (_ends, _reason, _parts, _switches, _tools, _excluded)
+        for check in (_ends, _reason, _patterns, *narrow, _switches, _tools, _excluded)
         for problem in check(topology, given)
     ]
     deadlines, deadline_problems = _deadlines(topology, given)
@@ -150,7 +178,8 @@ def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collect
     problems += deadline_problems + choice_problems
     if problems:
         raise bad_input(_UNUSABLE, problems, _CORRECT)
-    plain_params = {key: given[key] for key in ("source", "target", *_SWITCHES) if key in given}
+    plain = ("source", "target", *_SWITCHES, *(("topics",) if some_topics else ()))
+    plain_params = {key: given[key] for key in plain if key in given}
     excluded = {group: why.strip() for group, why in sorted(given.get("exclude_groups", {}).items())}
     return Request(
         reason=given["reason"].strip(), deadlines=deadlines, choices=choices, exclude_groups=excluded, **plain_params
@@ -213,20 +242,24 @@ def _invisible(text: str) -> str | None:
     return next((c for c in text if unicodedata.category(c) in _INVISIBLE), None)
 
 
-def _parts(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
-    flow = _flow(topology, given)
-    kinds: dict[str, Kind] = {"topics": "topic", "groups": "group"}
-    for key, kind in kinds.items():
+def _patterns(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    for key, kind in _KINDS.items():
         text = given.get(key, ALL)
         if not isinstance(text, str) or not text.strip():
-            given_text = quoted_value(text)
             yield (
-                f"{key}: {given_text}; expected regular expressions, separated by commas; leave {key} out to move all"
-                " of the flow"
+                f"{key}: {quoted_value(text)}; expected regular expressions, separated by commas; leave {key} out for"
+                " all of the flow"
             )
         elif problem := pattern_problem(text, kind):
             yield f"{key}: {problem}"
-        elif not _all_of_flow(text, key, flow):
+
+
+def _narrower(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    flow = _flow(topology, given)
+    for key, kind in _KINDS.items():
+        text = given.get(key, ALL)
+        usable = isinstance(text, str) and text.strip() and not pattern_problem(text, kind)
+        if usable and not _all_of_flow(text, key, flow):
             yield (
                 f"{key}: {quoted_value(text)} is narrower than the flow. Moving one application alone needs its topics"
                 f" taken out of the running flow, which is not built yet. Leave {key} out to move all of the flow"

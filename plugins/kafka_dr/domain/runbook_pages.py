@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from kafka_dr.procedures import CHANGE_REPLICATION, FAILOVER_DRILL, PLANNED_FAILOVER, PROCEDURES, RESTORE_GROUP_OFFSETS
+from kafka_dr.procedures import (
+    CHANGE_REPLICATION,
+    FAILOVER_DRILL,
+    PLANNED_FAILOVER,
+    PROCEDURES,
+    RECONCILE_CLUSTERS,
+    RESTORE_GROUP_OFFSETS,
+)
 from kafka_dr.vocabulary import Step
 
+#: DAGs that no rollback belongs to.
+_NEVER_RETURN = (RESTORE_GROUP_OFFSETS.dag_id, RECONCILE_CLUSTERS.dag_id, FAILOVER_DRILL.dag_id)
 #: Tasks without a heading on stuck_procedure.md, each with the page that explains its failures.
 _FAILURES_ELSEWHERE: Mapping[str, str] = {
     Step.PLAN_RESTORE: "restore_group_offsets",
     Step.APPROVE_RESTORE: "restore_group_offsets",
     Step.RESTORE_POSITIONS: "restore_group_offsets",
     **{step: CHANGE_REPLICATION.dag_id for step in CHANGE_REPLICATION.steps if step != Step.OPEN_PROCEDURE},
+    Step.SET_BOUNDS: "reconcile_clusters",
+    Step.COMPARE_RECORDS: "reconcile_clusters",
     Step.ABORT_PROCEDURE: "abort_procedure",
     "record_positions": "record_positions",
     "check_flows": "readiness_check",
@@ -38,7 +49,7 @@ def page_of_step(dag_id: str, step: str) -> str:
     """Return `runbooks/PAGE.md#HEADING` of the heading that says what a step of the DAG `dag_id` does and proves."""
     if dag_id not in PROCEDURES:
         return page_of_failure(step)
-    if step == Step.RETURN_TO_SOURCE and dag_id in (RESTORE_GROUP_OFFSETS.dag_id, FAILOVER_DRILL.dag_id):
+    if step == Step.RETURN_TO_SOURCE and dag_id in _NEVER_RETURN:
         return f"runbooks/{Step.ABORT_PROCEDURE}.md#{step}"  # only an abort writes this step for them
     return f"runbooks/{_EXPLAINED_ELSEWHERE.get(step, dag_id)}.md#{step}"
 

@@ -80,6 +80,8 @@ class Run:
         """The steps after whose failure the DAG runs `return_to_source`."""
         if self.dag_id == CHANGE:
             return self.steps
+        if "open_target" not in self.steps:
+            return ()
         return (*self.steps[: self.steps.index("open_target") + 1], "redirect_clients")
 
 

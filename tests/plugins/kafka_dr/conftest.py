@@ -14,6 +14,7 @@ from kafka_dr.actions import spark_jobs
 from kafka_dr.procedure import find
 from kafka_dr_spark.loss.task import AssessmentTask
 from kafka_dr_spark.reading.windows import WindowReader
+from kafka_dr_spark.reconciliation import task as comparing
 from kafka_dr_spark.stranded import task as finding
 
 from tests.support.bench import Bench
@@ -76,6 +77,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], JobsWithou
         monkeypatch.setattr(WindowReader, "read", lambda self, windows: jobs.read(windows))
         # Listing the source's records needs a real one; what is listed is tested with the job.
         monkeypatch.setattr(AssessmentTask, "_listed", lambda self, losses, seen: {})
+        monkeypatch.setattr(comparing, "read_details", lambda access, limits, places: {})
         monkeypatch.setattr(finding, "list_stranded", jobs.list_stranded)
         monkeypatch.setattr(finding, "write_records", jobs.write_older)
         return jobs

@@ -15,8 +15,11 @@ from kafka_dr.vocabulary import Entry, Step
 F = TypeVar("F", bound=Fact)
 
 
-def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
+def completed_moves(procedure: Run, pair: str | None = None) -> list[tuple[JournalEntry, Run]]:
     """Return the other procedures of the pair that opened their target, oldest first.
+
+    Args:
+        pair: name of the pair's lease, for a procedure whose own lease has another name; None: the procedure's.
 
     Returns:
         (journal entry of open_target's intent, procedure). Procedures that were rolled back are left out, and the given
@@ -28,14 +31,14 @@ def completed_moves(procedure: Run) -> list[tuple[JournalEntry, Run]]:
     moves = [
         (entry, move)
         for entry, move in openings
-        if move is not None and move.pair == procedure.pair and move.progress.done(SourceReturned) is None
+        if move is not None and move.pair == (pair or procedure.pair) and move.progress.done(SourceReturned) is None
     ]
     return sorted(moves, key=lambda item: item[0].sequence)
 
 
-def last_move(procedure: Run) -> Run | None:
+def last_move(procedure: Run, pair: str | None = None) -> Run | None:
     """Return the last other procedure of the pair that opened its target and was not rolled back, or None."""
-    moves = completed_moves(procedure)
+    moves = completed_moves(procedure, pair)
     return moves[-1][1] if moves else None
 
 

@@ -7,11 +7,13 @@ from typing import Any
 
 from kafka_dr.domain.loss.loss_plan import UNSIGNED_SAMPLES
 from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Verdict, objective_text
+from kafka_dr.domain.reconciliation.sentences import difference_warnings
 from kafka_dr.procedure.entries import (
     AnchorsMissed,
     ApprovalGiven,
     DataLossAssessed,
     Line,
+    RecordsCompared,
     SignedFact,
     TargetOpened,
     TargetToOpen,
@@ -47,7 +49,14 @@ def warnings_of(lines: Sequence[Line], target: str) -> list[str]:
     """
     inventory = newest_fact(lines, DataLossAssessed)
     unsigned = [UNSIGNED_SAMPLES] if inventory and inventory.rests_on_unsigned_samples else []
-    return [*_approval_warning(lines, target), *unsigned, *_signature_warning(lines), *_anchor_warning(lines)]
+    compared = newest_fact(lines, RecordsCompared)
+    return [
+        *_approval_warning(lines, target),
+        *unsigned,
+        *_signature_warning(lines),
+        *_anchor_warning(lines),
+        *difference_warnings(compared.payload() if compared else None, target),
+    ]
 
 
 def breach_warnings(objectives: Mapping[str, Any] | None, achieved: Mapping[str, Any] | None) -> list[str]:

@@ -1,0 +1,1 @@
+"""Compare what both clusters hold: the bounds of a comparison, and its result."""

@@ -1,0 +1,1 @@
+"""What reconcile_clusters compares, and what its evidence says."""

@@ -1,0 +1,87 @@
+"""What the evidence page says of a comparison of both clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_dr.domain.plain_text import count_of, first_few, shorten_text
+from kafka_dr.vocabulary import Outcome, Step
+
+#: Kinds of differences, with the words after their numbers.
+KINDS = {
+    "missing": "missing on the target",
+    "extra": "only on the target",
+    "altered": "with another content on the target",
+    "repeated": "more often on the target than on the source",
+}
+_SHOWN = 5
+
+
+def reconcile_sentences(e: Mapping[str, Any]) -> list[str]:
+    """Return three sentences from the evidence `e` of a comparison: its result, clients, what was not judged."""
+    done = _figures(e)
+    return [_result(e, done), "The comparison changed nothing on either cluster.", _not_judged(e, done)]
+
+
+def reconcile_to_do(e: Mapping[str, Any]) -> list[str]:
+    """Return what the operator has to do now, a sentence each, from the evidence `e` of a comparison."""
+    done = _figures(e)
+    if done is None:
+        return [shorten_text(e["reason_for_outcome"]), "Mend the cause, then start a new run."]
+    if not any(done[kind] for kind in KINDS):
+        return ["Nothing."]
+    return [
+        (
+            f"Read which records differ in the Parquet files in {done['folder']['folder']}/differences beside this"
+            " evidence."
+        ),
+        "Find the cause by the page runbooks/reconcile_clusters.md, heading compare_records.",
+    ]
+
+
+def difference_warnings(done: Mapping[str, Any] | None, target: str) -> list[str]:
+    """Return a warning that both clusters differ; [] if they do not.
+
+    Args:
+        done: figures of compare_records; None if that step has no outcome.
+    """
+    if done is None or not any(done[kind] for kind in KINDS):
+        return []
+    return [f"Records differ between the source and {target}: {_counts(done)}."]
+
+
+def _figures(e: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    figures = {step["id"]: step["figures"] for step in e["steps"] if step["state"] == "done"}
+    found: Mapping[str, Any] | None = figures.get(Step.COMPARE_RECORDS)
+    return found
+
+
+def _result(e: Mapping[str, Any], done: Mapping[str, Any] | None) -> str:
+    at = f" at {e['failing_step']}" if e["failing_step"] else ""
+    if done is None or e["outcome"] != Outcome.COMPLETED:
+        return f"The comparison of {e['source']} with {e['target']} stopped{at}."
+    compared = f"{count_of(done['equal'], 'record')} of {e['source']} were found on {e['target']}"
+    if not any(done[kind] for kind in KINDS):
+        return f"{compared}, and no record differs."
+    differing = [f"{row['topic']}-{row['partition']}" for row in done["partitions_that_differ"]]
+    more = done["differing"] - len(differing)
+    named = first_few(differing, _SHOWN) if not more else f"{', '.join(differing[:_SHOWN])} and others"
+    return f"{compared}; others differ on {count_of(done['differing'], 'partition')} ({named}): {_counts(done)}."
+
+
+def _counts(done: Mapping[str, Any]) -> str:
+    return ", ".join(f"{done[kind]:,} {words}" for kind, words in KINDS.items() if done[kind])
+
+
+def _not_judged(e: Mapping[str, Any], done: Mapping[str, Any] | None) -> str:
+    if done is None:
+        return "No record was judged."
+    left = {
+        "behind": f"had not been proven to be on {e['target']} yet",
+        "older": f"stand on {e['target']} alone, and {e['source']} may have deleted their originals",
+        "cut": f"stand on {e['source']} alone, and {e['target']} may have deleted their copies",
+        "superseded": "of compacted topics are not the latest of their key",
+    }
+    parts = [f"{count_of(done[name], 'record')} {words}" for name, words in left.items() if done[name]]
+    return f"Not judged: {'; '.join(parts)}." if parts else "Every record between the bounds was judged."
