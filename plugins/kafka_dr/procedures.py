@@ -18,11 +18,12 @@ GATES = (
     Step.APPROVE_DATA_LOSS,
     Step.REVIEW_TRANSLATION,
     Step.APPROVE_RESTORE,
+    Step.APPROVE_RE_REPLICATION,
     Step.ANNOUNCE_DRILL,
     Step.SIGN_OFF_DRILL,
 )
 #: Steps that wait for records or consumers; `seconds.drain` in the evidence is the time of these steps.
-DRAINS = (Step.WAIT_FOR_CATCH_UP, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
+DRAINS = (Step.WAIT_FOR_CATCH_UP, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG, Step.VERIFY_COPIES)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class ProcedureDefinition:
         last_step: the step whose outcome completes the procedure.
         needs_source: whether a step needs a source that answers.
         moves_clients: whether clients move to another cluster.
+        chooses_topics: whether the param `topics` may choose some of the flow's topics.
     """
 
     dag_id: str
@@ -62,6 +64,7 @@ class ProcedureDefinition:
     last_step: Step
     needs_source: bool = True
     moves_clients: bool = True
+    chooses_topics: bool = False
 
     @property
     def params(self) -> frozenset[str]:
@@ -221,6 +224,36 @@ _KIND = Field(
     " full: announced; people move the real clients there and back. Empty = canary where the topology names Connect"
     " workers for drills, else observe.",
 )
+_STARTS = (
+    ("from_offset", "integer", '{"topic": 1000} or {"topic:partition": 1000}: first offset that is copied again'),
+    ("from_time", "string", '{"topic": "2026-11-28T10:00:00Z"} or with "topic:partition": copied from this time on'),
+)
+_AGAIN = (
+    Field(
+        "topics",
+        {"type": "string", "minLength": 1, "maxLength": 10_000},
+        "Topics of the source to copy again: names, or regular expressions as MirrorMaker 2 uses them; `.*` = all of"
+        " the flow.",
+        required=True,
+    ),
+    _switch(
+        "delete_target_topics",
+        "Delete these topics on the target first, so that each record is there once; otherwise the older copies stay,"
+        " and every record that is copied again is there twice.",
+    ),
+    _switch(
+        "include_compacted",
+        "Copy compacted topics again, too: records that compaction has removed on the source are not copied.",
+    ),
+    *(
+        Field(
+            name,
+            {"type": ["null", "object"], "additionalProperties": {"type": kind}},
+            f"{description}; empty = from the first record.",
+        )
+        for name, kind, description in _STARTS
+    ),
+)
 
 _COMMIT = (Step.TRANSLATE_OFFSETS, Step.REVIEW_TRANSLATION, Step.COMMIT_GROUPS)
 _MOVE = (Step.OPEN_TARGET, Step.REDIRECT_CLIENTS, Step.VERIFY_CLIENTS)
@@ -284,6 +317,31 @@ RESTORE_GROUP_OFFSETS = ProcedureDefinition(
     last_step=Step.RESTORE_POSITIONS,
     moves_clients=False,
 )
+RE_REPLICATE_TOPICS = ProcedureDefinition(
+    "re_replicate_topics",
+    (
+        Step.OPEN_PROCEDURE,
+        Step.PLAN_RE_REPLICATION,
+        Step.APPROVE_RE_REPLICATION,
+        Step.EXPORT_TARGET_TOPICS,
+        Step.STOP_MIRROR_MAKER,
+        Step.RECREATE_TARGET_TOPICS,
+        Step.SEED_REPLICATION,
+        Step.START_REPLICATION,
+        Step.VERIFY_COPIES,
+        Step.PLACE_TARGET_GROUPS,
+    ),
+    (
+        *_ENDS,
+        _COOL_DOWN,
+        _APPROVAL_WAIT,
+        *_AGAIN,
+        _seconds("catch_up_seconds", "How long the chosen topics may take to be copied again"),
+    ),
+    last_step=Step.PLACE_TARGET_GROUPS,
+    moves_clients=False,
+    chooses_topics=True,
+)
 FAILOVER_DRILL = ProcedureDefinition(
     "failover_drill",
     (
@@ -310,7 +368,15 @@ ABORT_PROCEDURE = ProcedureDefinition("abort_procedure", (Step.ABORT_PROCEDURE,)
 
 PROCEDURES: Mapping[str, ProcedureDefinition] = {
     row.dag_id: row
-    for row in (PLANNED_FAILOVER, UNPLANNED_FAILOVER, FAILBACK, RESTORE_GROUP_OFFSETS, FAILOVER_DRILL, ABORT_PROCEDURE)
+    for row in (
+        PLANNED_FAILOVER,
+        UNPLANNED_FAILOVER,
+        FAILBACK,
+        RESTORE_GROUP_OFFSETS,
+        RE_REPLICATE_TOPICS,
+        FAILOVER_DRILL,
+        ABORT_PROCEDURE,
+    )
 }
 _PARAMS_OF_ANY = frozenset[str]().union(*(row.params for row in PROCEDURES.values()))
 

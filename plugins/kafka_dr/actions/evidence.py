@@ -112,7 +112,7 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         procedure.id,
         request,
         entries,
-        [step.value for step in Step],
+        _order_of(procedure.identity.dag_id),
         bounds,
         closing_at.at.isoformat(),
         previous_digest,
@@ -121,6 +121,12 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         _plan(procedure, entries, problems),
         closing=ClosingBegun.from_payload(closing_at.payload),
     )
+
+
+def _order_of(dag_id: str) -> list[str]:
+    """Return all steps: those of the DAG first, in its order."""
+    definition = PROCEDURES.get(dag_id)
+    return [step.value for step in dict.fromkeys([*(definition.journal_steps if definition else ()), *Step])]
 
 
 def _accepted_losses(procedure: Run, entries: list[JournalEntry], until: int) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
@@ -17,7 +17,10 @@ from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.fields import Model
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.mirror_maker.patterns import ALL, Kind, list_items, pattern_problem
+from kafka_dr.domain.re_replication.starts import place_problem, time_of
 from kafka_dr.errors import BadInput, Refusal
+
+T = TypeVar("T", int, str)
 
 LONGEST_REASON = 500
 LONGEST_GROUP = 250
@@ -61,6 +64,22 @@ def _checked_rules(rules: dict[str, str]) -> dict[str, str]:
 StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "discard"]], AfterValidator(_checked_rules)]
 
 
+def _checked_places(starts: dict[str, T]) -> dict[str, T]:
+    for place, start in starts.items():
+        if problem := place_problem(place):
+            raise ValueError(f"{quoted_value(place)}: {problem}")
+        if isinstance(start, int) and start < 0:
+            raise ValueError(f"{quoted_value(place)}: {start}; an offset is 0 or more")
+        if isinstance(start, str) and time_of(start) is None:
+            raise ValueError(f"{quoted_value(place)}: {quoted_value(start)}; expected a time such as 2026-11-28T10:00Z")
+    return starts
+
+
+#: Params of re_replicate_topics: `TOPIC` or `TOPIC:PARTITION` -> first offset, or time of the first record.
+StartOffsets = Annotated[dict[str, int], AfterValidator(_checked_places)]
+StartTimes = Annotated[dict[str, str], AfterValidator(_checked_places)]
+
+
 #: Params that only some procedures take, name -> type; those that were given are in `Request.choices`.
 _CHOICES: dict[str, Any] = {
     "acknowledge_recreated_topics": bool,
@@ -74,6 +93,10 @@ _CHOICES: dict[str, Any] = {
     "undo_procedure": ProcedureId,
     "overwrite_later_commits": bool,
     "kind": Literal["observe", "canary", "full"],
+    "delete_target_topics": bool,
+    "include_compacted": bool,
+    "from_offset": StartOffsets,
+    "from_time": StartTimes,
 }
 
 
@@ -81,8 +104,9 @@ class Request(Model):
     """A run's checked params.
 
     Attributes:
-        topics: always `.*`, all topics of the flow: `check_params` refuses a narrower choice for now.
-        groups: always `.*`, all groups of the flow, for the same reason as `topics`.
+        topics: `.*`, all topics of the flow, unless the procedure copies chosen topics again: of others, `check_params`
+            refuses a narrower choice for now.
+        groups: always `.*`, all groups of the flow: `check_params` refuses a narrower choice for now.
         deadlines: the topology's deadlines, overridden by the run's params.
         start_reverse_replication: whether the reverse flow is started at the end of the run, so that the new primary
             has a standby.
@@ -103,13 +127,16 @@ class Request(Model):
     choices: dict[str, Any] = {}
 
 
-def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collection[str] = ()) -> Request:
+def check_params(
+    topology: Topology, params: Mapping[str, Any], foreign: Collection[str] = (), chooses_topics: bool = False
+) -> Request:
     """Return a run's checked params; refuse params that cannot be used.
 
     Args:
         topology: defines the clusters and flows.
         params: Airflow's params of the run; null means not given.
         foreign: params that only other procedures take; they are refused, because this procedure would ignore them.
+        chooses_topics: whether `topics` must be given, and may choose some of the flow's topics.
 
     Raises:
         BadInput: all problems at once; `problems` lists them line by line.
@@ -118,7 +145,7 @@ def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collect
     problems = [*_unknown(given, foreign)]
     problems += [
         problem
-        for check in (_ends, _reason, _parts, _switches, _tools, _excluded)
+        for check in (_ends, _reason, _chosen_topics if chooses_topics else _parts, _switches, _tools, _excluded)
         for problem in check(topology, given)
     ]
     deadlines, deadline_problems = _deadlines(topology, given)
@@ -126,7 +153,8 @@ def check_params(topology: Topology, params: Mapping[str, Any], foreign: Collect
     problems += deadline_problems + choice_problems
     if problems:
         raise bad_input(_UNUSABLE, problems, _CORRECT)
-    plain_params = {key: given[key] for key in ("source", "target", *_SWITCHES) if key in given}
+    plain_keys = ("source", "target", *(("topics",) if chooses_topics else ()), *_SWITCHES)
+    plain_params = {key: given[key] for key in plain_keys if key in given}
     excluded = {group: why.strip() for group, why in sorted(given.get("exclude_groups", {}).items())}
     return Request(
         reason=given["reason"].strip(), deadlines=deadlines, choices=choices, exclude_groups=excluded, **plain_params
@@ -207,6 +235,17 @@ def _parts(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
                 f"{key}: {quoted_value(text)} is narrower than the flow. Moving one application alone needs its topics"
                 f" taken out of the running flow, which is not built yet. Leave {key} out to move all of the flow"
             )
+
+
+def _chosen_topics(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    text = given.get("topics")
+    if not isinstance(text, str) or not text.strip():
+        yield (
+            f"topics: {quoted_value(text) if text is not None else 'missing'}; expected topics of the source: names or"
+            " regular expressions, separated by commas; `.*` for all of the flow"
+        )
+    elif problem := pattern_problem(text, "topic"):
+        yield f"topics: {problem}"
 
 
 def _all_of_flow(text: str, key: str, flow: Flow | None) -> bool:

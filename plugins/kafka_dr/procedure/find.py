@@ -13,12 +13,14 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.binding import bound_to
 from kafka_dr.procedure.drill_run import pass_of_drill
 from kafka_dr.procedure.run import Identity, Run, opened_by
-from kafka_dr.procedures import foreign_params
+from kafka_dr.procedures import PROCEDURES, foreign_params
 
 
 def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Request:
     """Check the params of a DAG run and return them as a Request; BadInput names every problem."""
-    return check_params(topology, params, foreign_params(dag_id))
+    definition = PROCEDURES.get(dag_id)
+    chooses_topics = definition is not None and definition.chooses_topics
+    return check_params(topology, params, foreign_params(dag_id), chooses_topics)
 
 
 def procedure_of(context: Any) -> Run:

@@ -76,6 +76,8 @@ class Run:
     @property
     def returnable(self) -> tuple[str, ...]:
         """The steps after whose failure the DAG runs `return_to_source`."""
+        if "open_target" not in self.steps:
+            return self.steps[: self.steps.index("start_replication")] if "start_replication" in self.steps else ()
         return (*self.steps[: self.steps.index("open_target") + 1], "redirect_clients")
 
 

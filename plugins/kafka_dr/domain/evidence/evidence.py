@@ -21,6 +21,7 @@ from kafka_dr.domain.loss.loss import loss_of
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.procedure.entries import (
     ClosingBegun,
+    ConnectorsToStop,
     ConsumersDrained,
     DataLossAssessed,
     Line,
@@ -76,7 +77,9 @@ def outcome_of(lines: Sequence[Line], dag_id: str) -> Outcome:
         return Outcome.RETURNED if returned.touched else Outcome.REFUSED
     if _newest_of_kind(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
         return Outcome.REFUSED
-    changes = definition.moves_clients or newest_fact(lines, PositionsToRestore) is not None
+    changes = definition.moves_clients or any(
+        newest_fact(lines, fact) for fact in (PositionsToRestore, ConnectorsToStop)
+    )
     return Outcome.FAILED if changes else Outcome.REFUSED
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from kafka_dr.actions.clients import begun_opening, tell_to_resume
 from kafka_dr.actions.fencing.hook_fence import lift_fence_hook
 from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.re_replication.rollback import copies_again, refuse_past_return, resume_flow
 from kafka_dr.actions.recheck import source_reopened
 from kafka_dr.actions.undo import (
     close_target,
@@ -50,6 +51,8 @@ class ReturnToSource(ProcedureStep):
         """
         if not procedure.lease.ever_held:
             return {"done": self.task_id, "touched": False}
+        # Before the intent: after the intent no step of the run could go forward.
+        refuse_past_return(procedure)
         return super().run_once(procedure, context, woken)
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
@@ -68,7 +71,8 @@ class ReturnToSource(ProcedureStep):
         again until `return_seconds` have passed.
         """
         if (
-            procedure.progress.began(Step.FENCE_PRODUCERS) is None
+            not copies_again(procedure)
+            and procedure.progress.began(Step.FENCE_PRODUCERS) is None
             and procedure.progress.began(Step.FENCE_SOURCE) is None
         ):
             steps_left = left_on_returned_cluster(procedure)
@@ -86,6 +90,8 @@ class ReturnToSource(ProcedureStep):
         )
 
     def _give_back(self, procedure: Run) -> SourceReturned:
+        if copies_again(procedure):
+            return resume_flow(procedure)
         progress = procedure.progress
         if progress.began(Step.OPEN_TARGET) is not None:
             close_target(procedure, begun_opening(procedure))
