@@ -33,6 +33,7 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.find import run_with_bad_params
 from kafka_dr.procedure.progress import not_done
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 

@@ -76,7 +76,7 @@ def refuse_more(procedure: Run, older: Mapping[TopicPartition, OlderCopies], app
         raise NotReady(
             f"{procedure.request.target} got records that only it holds after the plan was approved",
             f"{approved} such records by the plan, {now} now",
-            "Nothing was deleted. Find out which client writes to these topics, and stop it; then start a new run, whose"
+            "Nothing was deleted. Find out which client writes to these topics, and stop it. Then start a new run: its"
             " plan names these records.",
         )
 

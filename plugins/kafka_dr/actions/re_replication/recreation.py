@@ -27,8 +27,8 @@ from kafka_dr.procedure.run import Run
 
 _DELETE_SECONDS, _DELETED_AT_ONCE = 120.0, 500
 _STOP_CONSUMERS = (
-    "Nothing was deleted, and the run rolls back by itself: MirrorMaker 2 is resumed. Stop the consumers of these groups"
-    " on the target, then start a new run."
+    "Nothing was deleted, and the run rolls back by itself: MirrorMaker 2 is resumed. Stop the consumers of these"
+    " groups on the target, then start a new run."
 )
 
 
@@ -101,6 +101,6 @@ def refuse_filled(procedure: Run, begins: Mapping[TopicPartition, int]) -> None:
         raise NotReady(
             "Topics that were created again already hold records, although MirrorMaker 2 is stopped",
             f"on {procedure.request.target}: {first_few(filled)}",
-            f"Find out which client writes to these topics on {procedure.request.target}, and stop it. Delete its records"
-            " with kafka-delete-records.sh, then clear recreate_target_topics with its downstream tasks.",
+            f"Find out which client writes to these topics on {procedure.request.target}, and stop it. Delete its"
+            " records with kafka-delete-records.sh, then clear recreate_target_topics with its downstream tasks.",
         )
