@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.environment.bring_up import up
 from lab.environment.state import Lab
+from lab.environment.take_down import down
 from tests.faults.support.stepping import Run, Stepping, stepping
 from tests.support.re_replicated import SOURCE, TARGET, Site
 
@@ -38,13 +40,15 @@ class Copied:
 
 
 @pytest.fixture(scope="module", params=POLICIES)
-def copied(
-    request: pytest.FixtureRequest, fresh_lab: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Copied]:
+def copied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
     """A lab without Airflow."""
-    state = fresh_lab(request.param, airflow=False)
-    with stepping(Lab(state), tmp_path_factory.mktemp("steps")) as driver:
-        yield Copied(state, driver)
+    state = tmp_path_factory.mktemp("lab")
+    up(state, airflow=False, policy=request.param)
+    try:
+        with stepping(Lab(state), tmp_path_factory.mktemp("steps")) as driver:
+            yield Copied(state, driver)
+    finally:
+        down(state)
 
 
 def new_name() -> str:

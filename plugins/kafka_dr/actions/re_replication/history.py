@@ -73,12 +73,13 @@ def new_history(procedure: Run) -> NewHistory:
 
 
 def _compared(frame: pd.DataFrame) -> Iterator[ComparedPartition]:
-    for row in frame.itertuples(index=False):
-        known = None if pd.isna(row.first_source) else (int(row.first_source), int(row.first_target))
-        last = None if pd.isna(row.last_source) else (int(row.last_source), int(row.last_target))
-        yield ComparedPartition(
-            TopicPartition(row.topic, int(row.partition)), known, last, int(row.end), int(row.begins)
+    for row in frame.to_dict("records"):
+        first, last = (
+            None if pd.isna(row[f"{which}_source"]) else (int(row[f"{which}_source"]), int(row[f"{which}_target"]))
+            for which in ("first", "last")
         )
+        partition = TopicPartition(row["topic"], int(row["partition"]))
+        yield ComparedPartition(partition, first, last, int(row["end"]), int(row["begins"]))
 
 
 def _checkpoints(procedure: Run, placed: pd.DataFrame, pairs: Iterable[ComparedPartition]) -> Iterator[Checkpoint]:

@@ -30,8 +30,8 @@ def refuse_past_return(procedure: Run) -> None:
             "topics on the target were deleted, or are about to be"
             if deleting
             else "the topics are being copied again",
-            f"Nothing was changed. In Airflow clear the failed step of {procedure.id} with its downstream tasks: the run"
-            " then copies the topics again to the end. Until that is done the target topics may be incomplete.",
+            f"Nothing was changed. In Airflow clear the failed step of {procedure.id} with its downstream tasks: the"
+            " run then copies the topics again to the end. Until that is done the target topics may be incomplete.",
         )
 
 

@@ -144,8 +144,8 @@ def refuse_unable_flow(procedure: Run) -> tuple[str, ...]:
         raise NotReady(
             f"The flow {procedure.request.source}->{procedure.request.target} does not run",
             "; ".join(idle),
-            f"{_NOTHING_CHANGED} Find out who stopped these connectors, or why they failed. Resume them in Connect; when"
-            " they are RUNNING, start a new run.",
+            f"{_NOTHING_CHANGED} Find out who stopped these connectors, or why they failed. Resume them in Connect;"
+            " when they are RUNNING, start a new run.",
         )
     return tuple(name for name in worker.names if _runs(states.get(name)))
 

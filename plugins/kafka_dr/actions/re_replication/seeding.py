@@ -74,6 +74,6 @@ def refuse_other_offsets_stored(stored: Mapping[TopicPartition, int], expected: 
         raise ReadBackFailed(
             "Connect does not store the offsets as they are to be",
             first_few(wrong),
-            "The flow was not resumed. Find out which user or tool changes offsets of the flow's source connectors; then"
-            " clear seed_replication with its downstream tasks.",
+            "The flow was not resumed. Find out which user or tool changes offsets of the flow's source connectors."
+            " Then clear seed_replication with its downstream tasks.",
         )

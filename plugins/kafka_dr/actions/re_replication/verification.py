@@ -171,7 +171,7 @@ class _Comparer:
     def _seen(self, reader: RecordReader, tp: TopicPartition, span: OffsetSpan, topic: str) -> Iterator[Seen]:
         dated = self.chosen.with_timestamps[topic]
         for record in reader.scan({tp: span}, READ_SECONDS, take=record_of):
-            yield _seen(record, dated)
+            yield Seen(record.offset, record.fingerprint(dated))
 
     def _refuse_foreign(self, tp: TopicPartition, copied: Copied) -> None:
         """Refuse copies that are no repeats: another writer wrote to the target."""
@@ -185,8 +185,7 @@ class _Comparer:
             raise Contradiction(
                 f"{request.target} holds records among the new copies that {request.source} lacks",
                 f"{self.chosen.partitions[tp]}: {len(foreign)} records, the first at offset {min(foreign.values())}",
-                f"Find out which client writes to this topic on {request.target}, and stop it. Then abort this run if it"
-                " can be aborted, or clear the red step after its records were deleted, and start a new run.",
+                f"Find out which client writes to this topic on {request.target}, and stop it. Then clear verify_copies.",
             )
 
     def _missing(self, tp: TopicPartition, copied: Copied) -> Contradiction:

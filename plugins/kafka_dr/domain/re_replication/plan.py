@@ -120,27 +120,30 @@ def _row(topic: PlannedCopy) -> str:
 
 
 def _facts(plan: ReReplicationPlan) -> list[str]:
-    names = first_few(plan.connectors)
+    positions = count_of(sum(plan.groups.values()), "position")
     lines = [
         _deletion(plan),
-        f"MirrorMaker 2 of {plan.source}->{plan.target} stands still for all topics of the flow, from the stop of"
-        f" {table_cell(names)} until their offsets are read back: about half a minute, and longer if a connector is slow"
-        " to stop.",
-        f"{count_of(sum(plan.groups.values()), 'position')} of {count_of(len(plan.groups), 'group')} on the target"
-        " topics get the places of the same records among the new copies.",
+        (
+            f"MirrorMaker 2 of {plan.source}->{plan.target} copies no topic of the flow from the stop of"
+            f" {table_cell(first_few(plan.connectors))} until the offsets are read back."
+        ),
+        (
+            f"{positions} of {count_of(len(plan.groups), 'group')} on the target topics get the places of the same"
+            " records among the new copies."
+        ),
+        _losses(plan),
     ]
-    lines += _losses(plan)
     if plan.without_source:
         lines.append(
-            f"Groups without a position on {plan.source}: {table_cell(first_few(plan.without_source, _SHOWN))}. The older"
-            " copies show at which record these groups go on."
+            f"Groups without a position on {plan.source}: {table_cell(first_few(plan.without_source, _SHOWN))}. The"
+            " older copies show at which record these groups go on."
         )
     if plan.later_starts:
         lines.append(f"Not copied from the log start: {table_cell(first_few(plan.later_starts, _SHOWN))}.")
     if compacted := [topic.topic for topic in plan.topics if topic.compacted]:
         lines.append(
-            f"Compacted: {table_cell(first_few(compacted, _SHOWN))}. Records that compaction has removed on {plan.source}"
-            " are not copied again."
+            f"Compacted: {table_cell(first_few(compacted, _SHOWN))}. Records that compaction has removed on"
+            f" {plan.source} are not copied again."
         )
     if plan.cool_down:
         lines.append(f"This run does not wait for the end of a cool-down: {table_cell(plan.cool_down['acknowledged'])}")
@@ -159,13 +162,13 @@ def _deletion(plan: ReReplicationPlan) -> str:
     )
 
 
-def _losses(plan: ReReplicationPlan) -> list[str]:
+def _losses(plan: ReReplicationPlan) -> str:
     aged = sum(topic.aged for topic in plan.topics)
     other = sum(topic.target_only for topic in plan.topics)
     if not (aged or other):
-        return [f"{plan.target} holds no record of these topics that {plan.source} lacks."]
+        return f"{plan.target} holds no record of these topics that {plan.source} lacks."
     end = "are exported to files, and then deleted" if plan.deletes else "are exported to files, and stay"
-    return [
+    return (
         f"Only {plan.target} holds {count_of(aged, 'record')} that retention has deleted on {plan.source}, and"
         f" {count_of(other, 'other record')}: these {end}."
-    ]
+    )

@@ -107,6 +107,6 @@ def refuse_foreign_records(chosen: ChosenTopics, older: dict[TopicPartition, Old
             f"{request.target} holds records of the chosen topics that {request.source} lacks",
             f"on {request.target}: {first_few(foreign)}",
             "Nothing was changed. Under identity naming such records were written by clients: find out which of the two"
-            f" clusters has the truth. If clients work on {request.target}, copy in the other direction, by failback. If"
-            " the records can go, delete them with kafka-delete-records.sh after an export, then start a new run.",
+            f" clusters has the truth. If clients work on {request.target}, copy in the other direction, by failback."
+            " If these records can go, export and delete them, then start a new run.",
         )
