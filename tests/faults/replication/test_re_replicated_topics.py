@@ -28,8 +28,11 @@ class Copied:
     def run(self, topics: str, **params: Any) -> dict[str, Any]:
         """Run the procedure to its end; return the evidence."""
         run = Run({**PARAMS, "topics": topics, **params}, dag_id="re_replicate_topics")
-        evidence = self.driver.whole(run)
-        print(run.ended, evidence["outcome"], evidence["reason_for_outcome"], evidence["seconds"], flush=True)
+        try:
+            evidence = self.driver.whole(run)
+        finally:
+            print(run.ended, {step: text for step, text in run.texts.items() if text}, flush=True)
+        print(evidence["outcome"], evidence["reason_for_outcome"], evidence["seconds"], flush=True)
         return evidence
 
     def completed(self, topics: str, **params: Any) -> dict[str, Any]:

@@ -185,7 +185,8 @@ class _Comparer:
             raise Contradiction(
                 f"{request.target} holds records among the new copies that {request.source} lacks",
                 f"{self.chosen.partitions[tp]}: {len(foreign)} records, the first at offset {min(foreign.values())}",
-                f"Find out which client writes to this topic on {request.target}, and stop it. Then clear verify_copies.",
+                f"Find out which client writes to this topic on {request.target}, and stop it. Then clear"
+                " verify_copies.",
             )
 
     def _missing(self, tp: TopicPartition, copied: Copied) -> Contradiction:
