@@ -42,9 +42,10 @@ def syncs_of_new_copies(pair: ComparedPartition, newest: OffsetSync | None) -> I
     if newest is None:
         return
     first = pair.first or (pair.end, pair.begins)
+    last = pair.last if pair.last != first else None
     if newest.upstream <= first[0]:
-        # The next one must be below the newest, so that all are dropped.
-        yield OffsetSync(*pair.partition, first[0] + 1, first[1] + 1)
+        # The sync of the first copy must be below the newest one, so that all older ones are dropped.
+        yield OffsetSync(*pair.partition, *(last or (first[0] + 1, first[1] + 1)))
     yield OffsetSync(*pair.partition, *first)
-    if pair.last is not None and pair.last != first:
-        yield OffsetSync(*pair.partition, *pair.last)
+    if last is not None:
+        yield OffsetSync(*pair.partition, *last)

@@ -30,6 +30,8 @@ def test_first_and_last_copy() -> None:
 
 def test_a_newest_sync_below_the_first_copy() -> None:
     """A sync above the first copy comes first: only a sync below the newest one drops the older ones."""
+    two = ComparedPartition(TP, (500, 0), (502, 1), 503, 0)
+    assert list(syncs_of_new_copies(two, sync(499, 499))) == [sync(502, 1), sync(500, 0), sync(502, 1)]
     pair = ComparedPartition(TP, (500, 0), (500, 0), 501, 0)
     assert list(syncs_of_new_copies(pair, sync(500, 500))) == [sync(501, 1), sync(500, 0)]
 
@@ -47,6 +49,7 @@ def test_no_group_is_placed_by_an_older_copy(old: list[tuple[int, int]], start: 
         store.update(sync(upstream, downstream))
     for written in syncs_of_new_copies(pair, sync(*old[-1])):
         store.update(written)
+    store.finish_loading()
     for position in range(start + count + 1):
         translated = store.translate(position)
         assert translated is None or translated < 0 or begins <= translated <= begins + max(0, position - start)
