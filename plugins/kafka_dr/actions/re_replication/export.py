@@ -56,7 +56,7 @@ def export_target(procedure: Run) -> TargetTopicsExported:
     lacking = without_source(chosen, positions, source_positions(chosen, sorted(set(positions["group"]))))
     export = _RecordFiles(procedure)
     older = dict(OlderCopiesReader(chosen).read(asked_positions(lacking), export.add))
-    refuse_more(procedure, older, sum(topic.target_only for topic in plan.topics))
+    refuse_more(procedure, older, sum(topic.target_only for topic in plan.copied_topics))
     places = {tp: copies.positions for tp, copies in older.items()}
     ends = {chosen.partitions[tp]: copies.end for tp, copies in older.items() if tp in chosen.existing}
     return TargetTopicsExported(

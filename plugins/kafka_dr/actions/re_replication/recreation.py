@@ -78,7 +78,7 @@ def _note(procedure: Run, step: str, chosen: ChosenTopics) -> dict[str, TopicSet
     ends = frame_partitions(procedure.artifacts.load(exported.ends), "offset")
     newer = dict(OlderCopiesReader(chosen).read(since=ends))
     plan, _ = planned_copies(procedure)
-    refuse_more(procedure, newer, sum(topic.target_only for topic in plan.topics) - exported.target_only)
+    refuse_more(procedure, newer, sum(topic.target_only for topic in plan.copied_topics) - exported.target_only)
     receipt = procedure.artifacts.save_json("topics_before", {name: asdict(topic) for name, topic in now.items()})
     procedure.authority.hold()
     record_fact(procedure.authority, step, TopicsToRecreate(recreates_topics=receipt))

@@ -259,7 +259,7 @@ def digest_of_starts(firsts: Mapping[TopicPartition, int]) -> str:
 def planned_topics(procedure: Run) -> ChosenTopics:
     """Return the topics of the plan, as both clusters have them now."""
     plan, _ = planned_copies(procedure)
-    return ChosenTopics(procedure, {topic.topic: topic.remote for topic in plan.topics})
+    return ChosenTopics(procedure, {topic.topic: topic.remote for topic in plan.copied_topics})
 
 
 def require_approved(procedure: Run) -> Approval:

@@ -22,6 +22,7 @@ from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss.loss_page import what_was_listed
 from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Verdict, objective_text
 from kafka_dr.domain.offsets.restore_plan import restore_sentences, restore_to_do
+from kafka_dr.domain.re_replication.summary import re_replication_sentences, re_replication_to_do
 from kafka_dr.domain.plain_text import (
     Shown,
     count_of,
@@ -32,7 +33,7 @@ from kafka_dr.domain.plain_text import (
     shorten_text,
     time_of_day,
 )
-from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
+from kafka_dr.procedures import RE_REPLICATE_TOPICS, RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 ROWS_SHOWN = 100
@@ -188,6 +189,8 @@ def _lines(e: Evidence) -> tuple[list[str], list[str]]:
         return list(drill_sentences(drill)), drill_to_do(drill)
     if e["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id:
         return restore_sentences(e), restore_to_do(e)
+    if e["dag_id"] == RE_REPLICATE_TOPICS.dag_id:
+        return re_replication_sentences(e), re_replication_to_do(e)
     return [_result_sentence(e), client_whereabouts(e), placement_sentence(e)], next_steps(e)
 
 

@@ -43,10 +43,10 @@ class ReReplicationPlan:
     Attributes:
         deletes: whether the target topics are deleted first.
         chosen: the param `topics`.
-        topics: the topics to copy again, by name.
+        copied_topics: the topics to copy again, by name.
         starts: digest of the first source offset to copy, by partition.
         later_starts: `TOPIC-PARTITION from OFFSET` of partitions that are not copied from their log start.
-        groups: group -> number of its positions on the target topics.
+        group_positions: group -> number of its positions on the target topics.
         without_source: groups of which a position on the target has no position on the source; the older copies show
             where these groups go on.
         connectors: connectors that run, and are stopped meanwhile.
@@ -60,10 +60,10 @@ class ReReplicationPlan:
     reason: str
     deletes: bool
     chosen: str
-    topics: tuple[PlannedCopy, ...]
+    copied_topics: tuple[PlannedCopy, ...]
     starts: str
     later_starts: tuple[str, ...]
-    groups: Mapping[str, int]
+    group_positions: Mapping[str, int]
     without_source: tuple[str, ...]
     connectors: tuple[str, ...]
     cool_down: Mapping[str, Any] | None = None
@@ -72,7 +72,7 @@ class ReReplicationPlan:
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
         lists = {name: list(getattr(self, name)) for name in ("later_starts", "without_source", "connectors")}
-        return {**asdict(self), "topics": [asdict(topic) for topic in self.topics], **lists}
+        return {**asdict(self), "copied_topics": [asdict(topic) for topic in self.topics], **lists}
 
     @property
     def digest(self) -> str:
@@ -82,9 +82,9 @@ class ReReplicationPlan:
 
 def re_replication_plan_of(plan_data: Mapping[str, Any]) -> ReReplicationPlan:
     """Return the plan from its plain data, as returned by `ReReplicationPlan.as_dict`."""
-    topics = tuple(PlannedCopy(**topic) for topic in plan_data["topics"])
+    topics = tuple(PlannedCopy(**topic) for topic in plan_data["copied_topics"])
     lists = {name: tuple(plan_data[name]) for name in ("later_starts", "without_source", "connectors")}
-    return ReReplicationPlan(**{**plan_data, "topics": topics, **lists})
+    return ReReplicationPlan(**{**plan_data, "copied_topics": topics, **lists})
 
 
 def re_replication_markdown(plan: ReReplicationPlan) -> str:
@@ -96,8 +96,12 @@ def re_replication_markdown(plan: ReReplicationPlan) -> str:
         "",
         "| topic | on the target | partitions | records to copy | older copies | only on the target |",
         "| --- | --- | --- | --- | --- | --- |",
-        *[_row(topic) for topic in plan.topics[:_SHOWN]],
-        *([f"| and {len(plan.topics) - _SHOWN} more topics | | | | | |"] if len(plan.topics) > _SHOWN else []),
+        *[_row(topic) for topic in plan.copied_topics[:_SHOWN]],
+        *(
+            [f"| and {len(plan.copied_topics) - _SHOWN} more topics | | | | | |"]
+            if len(plan.copied_topics) > _SHOWN
+            else []
+        ),
         "",
         *terms_markdown(plan.terms),
         f"Digest of this plan: `{plan.digest}`",
@@ -120,7 +124,7 @@ def _row(topic: PlannedCopy) -> str:
 
 
 def _facts(plan: ReReplicationPlan) -> list[str]:
-    positions = count_of(sum(plan.groups.values()), "position")
+    positions = count_of(sum(plan.group_positions.values()), "position")
     lines = [
         _deletion(plan),
         (
@@ -128,7 +132,7 @@ def _facts(plan: ReReplicationPlan) -> list[str]:
             f" {table_cell(first_few(plan.connectors))} until the offsets are read back."
         ),
         (
-            f"{positions} of {count_of(len(plan.groups), 'group')} on the target topics get the places of the same"
+            f"{positions} of {count_of(len(plan.group_positions), 'group')} on the target topics get the places of the same"
             " records among the new copies."
         ),
         _losses(plan),
@@ -140,7 +144,7 @@ def _facts(plan: ReReplicationPlan) -> list[str]:
         )
     if plan.later_starts:
         lines.append(f"Not copied from the log start: {table_cell(first_few(plan.later_starts, _SHOWN))}.")
-    if compacted := [topic.topic for topic in plan.topics if topic.compacted]:
+    if compacted := [topic.topic for topic in plan.copied_topics if topic.compacted]:
         lines.append(
             f"Compacted: {table_cell(first_few(compacted, _SHOWN))}. Records that compaction has removed on"
             f" {plan.source} are not copied again."
@@ -163,8 +167,8 @@ def _deletion(plan: ReReplicationPlan) -> str:
 
 
 def _losses(plan: ReReplicationPlan) -> str:
-    aged = sum(topic.aged for topic in plan.topics)
-    other = sum(topic.target_only for topic in plan.topics)
+    aged = sum(topic.aged for topic in plan.copied_topics)
+    other = sum(topic.target_only for topic in plan.copied_topics)
     if not (aged or other):
         return f"{plan.target} holds no record of these topics that {plan.source} lacks."
     end = "are exported to files, and then deleted" if plan.deletes else "are exported to files, and stay"

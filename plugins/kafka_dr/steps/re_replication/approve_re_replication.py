@@ -22,6 +22,10 @@ class ApproveReReplication(ProcedureGate):
     def question(self, procedure: Run) -> Question:
         """Return the question whether to copy the topics again; the body shows the plan."""
         plan, _ = planned_copies(procedure)
-        first = f"delete {count_of(len(plan.topics), 'topic')} there first" if plan.deletes else "keep the older copies"
-        subject = f"Copy {count_of(len(plan.topics), 'topic')} to {plan.target} again, and {first}? Plan"
+        first = (
+            f"delete {count_of(len(plan.copied_topics), 'topic')} there first"
+            if plan.deletes
+            else "keep the older copies"
+        )
+        subject = f"Copy {count_of(len(plan.copied_topics), 'topic')} to {plan.target} again, and {first}? Plan"
         return Question(subject, re_replication_markdown(plan))

@@ -21,7 +21,7 @@ class StartReplication(ProcedureStep):
         procedure.progress.require(ReplicationSeeded)
         plan, _ = planned_copies(procedure)
         worker, seconds = procedure.mirror_maker(procedure.flow), procedure.request.deadlines.stop_seconds
-        needing_tasks = worker.connectors_with([topic.topic for topic in plan.topics])
+        needing_tasks = worker.connectors_with([topic.topic for topic in plan.copied_topics])
         refuse_loop(procedure)
         for name in worker.sources:
             with acting_under(procedure.authority, partial(worker.stop, name, deadline=seconds)):
