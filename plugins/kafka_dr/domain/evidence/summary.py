@@ -22,7 +22,6 @@ from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss.loss_page import what_was_listed
 from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Verdict, objective_text
 from kafka_dr.domain.offsets.restore_plan import restore_sentences, restore_to_do
-from kafka_dr.domain.re_replication.summary import re_replication_sentences, re_replication_to_do
 from kafka_dr.domain.plain_text import (
     Shown,
     count_of,
@@ -33,6 +32,7 @@ from kafka_dr.domain.plain_text import (
     shorten_text,
     time_of_day,
 )
+from kafka_dr.domain.re_replication.summary import re_replication_sentences, re_replication_to_do
 from kafka_dr.procedures import RE_REPLICATE_TOPICS, RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 

@@ -72,7 +72,7 @@ class ReReplicationPlan:
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
         lists = {name: list(getattr(self, name)) for name in ("later_starts", "without_source", "connectors")}
-        return {**asdict(self), "copied_topics": [asdict(topic) for topic in self.topics], **lists}
+        return {**asdict(self), "copied_topics": [asdict(topic) for topic in self.copied_topics], **lists}
 
     @property
     def digest(self) -> str:
@@ -132,8 +132,8 @@ def _facts(plan: ReReplicationPlan) -> list[str]:
             f" {table_cell(first_few(plan.connectors))} until the offsets are read back."
         ),
         (
-            f"{positions} of {count_of(len(plan.group_positions), 'group')} on the target topics get the places of the same"
-            " records among the new copies."
+            f"{positions} of {count_of(len(plan.group_positions), 'group')} on the target topics get the places of the"
+            " same records among the new copies."
         ),
         _losses(plan),
     ]

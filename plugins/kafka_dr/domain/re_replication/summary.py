@@ -31,8 +31,8 @@ def _copies_sentence(e: Mapping[str, Any]) -> str:
     repeated = f", and {count_of(verified['repeats'], 'copy is repeated')}" if verified["repeats"] else ""
     groups = f"; {count_of(placed['positions'], 'position')} of groups were read back" if placed else ""
     return (
-        f"{count_of(verified['records'], 'record')} of {count_of(verified['partitions'], 'partition')} were compared with"
-        f" their copies, record by record{repeated}{groups}."
+        f"{count_of(verified['records'], 'record')} of {count_of(verified['partitions'], 'partition')} were compared"
+        f" with their copies, record by record{repeated}{groups}."
     )
 
 
@@ -45,8 +45,8 @@ def re_replication_to_do(e: Mapping[str, Any]) -> list[str]:
             shorten_text(e["reason_for_outcome"]),
             (
                 f"Mend the cause, then clear {e['failing_step'] or 'the failed task'} with its downstream tasks in"
-                f" Airflow: the step continues where it stopped. Until then {e['target']} may lack records, and a failover"
-                " is refused, because the run still holds the pair of clusters."
+                f" Airflow: the step continues where it stopped. Until then {e['target']} may lack records, and a"
+                " failover is refused, because the run still holds the pair of clusters."
             ),
         ]
     return [shorten_text(e["reason_for_outcome"]), "Mend the cause, then start a new run, which plans again."]
