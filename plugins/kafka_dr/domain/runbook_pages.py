@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from kafka_dr.procedures import FAILOVER_DRILL, PLANNED_FAILOVER, PROCEDURES, RESTORE_GROUP_OFFSETS
+from kafka_dr.procedures import (
+    FAILOVER_DRILL,
+    PLANNED_FAILOVER,
+    PROCEDURES,
+    RE_REPLICATE_TOPICS,
+    RESTORE_GROUP_OFFSETS,
+)
 from kafka_dr.vocabulary import Step
 
 #: Tasks without a heading on stuck_procedure.md, each with the page that explains its failures.
@@ -19,6 +25,7 @@ _FAILURES_ELSEWHERE: Mapping[str, str] = {
     "run_drill_clients": "failover_drill",
     "clean_left_drills": "schedule_drills",
     "start_due_drill": "schedule_drills",
+    **{step: RE_REPLICATE_TOPICS.dag_id for step in RE_REPLICATE_TOPICS.steps if step not in PLANNED_FAILOVER.steps},
     **{step: "failover_drill" for step in FAILOVER_DRILL.steps if step not in PLANNED_FAILOVER.steps},
 }
 #: Steps that a procedure's own page does not explain, each with the page that does.
