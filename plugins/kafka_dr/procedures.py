@@ -224,7 +224,7 @@ _KIND = Field(
     " full: announced; people move the real clients there and back. Empty = canary where the topology names Connect"
     " workers for drills, else observe.",
 )
-_STARTS = (
+_FROM = (
     ("from_offset", "integer", '{"topic": 1000} or {"topic:partition": 1000}: first offset that is copied again'),
     ("from_time", "string", '{"topic": "2026-11-28T10:00:00Z"} or with "topic:partition": copied from this time on'),
 )
@@ -251,7 +251,7 @@ _AGAIN = (
             {"type": ["null", "object"], "additionalProperties": {"type": kind}},
             f"{description}; empty = from the first record.",
         )
-        for name, kind, description in _STARTS
+        for name, kind, description in _FROM
     ),
 )
 

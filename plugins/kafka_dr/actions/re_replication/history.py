@@ -131,7 +131,7 @@ def write_history(procedure: Run, history: NewHistory) -> None:
 
 
 def commit_places(procedure: Run, positions: pd.DataFrame) -> tuple[Receipt, int]:
-    """Commit the positions to groups without members and read them back; return the ledger and how many were written.
+    """Commit the positions to groups without members, read them back; return the ledger, and how many were written.
 
     Raises:
         NotReady: a group has members on the target and reads the chosen topics.

@@ -16,7 +16,7 @@ from kafka_dr.domain.mirror_maker.patterns import pattern_list
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.re_replication.plan import ReReplicationPlan, re_replication_plan_of
 from kafka_dr.domain.re_replication.starts import (
-    LogSpan,
+    SourceSpan,
     by_partition,
     first_offsets,
     needing_reset,
@@ -198,7 +198,7 @@ def first_offsets_of(chosen: ChosenTopics) -> dict[TopicPartition, int]:
     starts, ends = source.starts(partitions), source.ends(partitions)
     wanted_times = by_partition({place: time_of(text) or 0 for place, text in times.items()}, partitions)
     firsts, problems = first_offsets(
-        {tp: LogSpan(starts[tp], ends[tp]) for tp in partitions},
+        {tp: SourceSpan(starts[tp], ends[tp]) for tp in partitions},
         by_partition(offsets, partitions),
         source.offsets_at(wanted_times) if wanted_times else {},
     )

@@ -1,4 +1,4 @@
-"""Which source record the last copy on the target is a copy of, by the contents of the last records of both logs."""
+"""Find the source record of which the target's last record is the copy, by the last records of both logs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ EARLIEST = "earliest"
 _PLACE = re.compile(r"([A-Za-z0-9._-]{1,249})(?::(\d{1,9}))?")
 
 
-class LogSpan(NamedTuple):
+class SourceSpan(NamedTuple):
     """Log start and log end of one partition of the source."""
 
     start: int
@@ -62,7 +62,7 @@ def unknown_places(starts: Iterable[str], partitions: Iterable[TopicPartition]) 
 
 
 def first_offsets(
-    spans: Mapping[TopicPartition, LogSpan],
+    spans: Mapping[TopicPartition, SourceSpan],
     from_offset: Mapping[TopicPartition, int],
     at_time: Mapping[TopicPartition, int],
 ) -> tuple[dict[TopicPartition, int], list[str]]:

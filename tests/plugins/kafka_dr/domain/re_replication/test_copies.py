@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.re_replication.copies import PlacedPosition, Seen, compare_copies
+from kafka_dr.domain.re_replication.copies import PlacedPosition, SeenRecord, compare_copies
 
 
-def log(text: str, start: int = 0, step: int = 1) -> list[Seen]:
+def log(text: str, start: int = 0, step: int = 1) -> list[SeenRecord]:
     """Return a log whose records have one letter each as content."""
-    return [Seen(start + n * step, letter) for n, letter in enumerate(text)]
+    return [SeenRecord(start + n * step, letter) for n, letter in enumerate(text)]
 
 
 def test_equal_logs() -> None:
@@ -56,12 +56,12 @@ def test_an_empty_partition() -> None:
 
 
 @st.composite
-def copies(draw: st.DrawFn) -> tuple[list[Seen], list[Seen], list[int]]:
+def copies(draw: st.DrawFn) -> tuple[list[SeenRecord], list[SeenRecord], list[int]]:
     """A log with holes, its copies with repeats of restarts, and positions anywhere."""
     gaps = draw(st.lists(st.integers(1, 3), max_size=12))
     offsets = [sum(gaps[: n + 1]) for n in range(len(gaps))]
-    source = [Seen(offset, str(draw(st.integers(0, 3)) if draw(st.booleans()) else f"u{offset}")) for offset in offsets]
-    written: list[Seen] = []
+    source = [SeenRecord(offset, str(draw(st.integers(0, 3)) if draw(st.booleans()) else f"u{offset}")) for offset in offsets]
+    written: list[SeenRecord] = []
     at = 0
     while at < len(source):
         written.append(source[at])
@@ -70,12 +70,12 @@ def copies(draw: st.DrawFn) -> tuple[list[Seen], list[Seen], list[int]]:
             written += source[at:]
             break
     begins = draw(st.integers(0, 5))
-    target = [Seen(begins + n, seen.fingerprint) for n, seen in enumerate(written)]
+    target = [SeenRecord(begins + n, seen.fingerprint) for n, seen in enumerate(written)]
     return source, target, draw(st.lists(st.integers(0, 40), max_size=5))
 
 
 @given(copies())
-def test_no_record_is_called_missing_and_no_position_skips_one(case: tuple[list[Seen], list[Seen], list[int]]) -> None:
+def test_no_record_is_called_missing_and_no_position_skips_one(case: tuple[list[SeenRecord], list[SeenRecord], list[int]]) -> None:
     """Whatever was repeated: all is there, and behind each place every record follows that was not read yet."""
     source, target, positions = case
     begins = target[0].offset if target else 0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.re_replication.starts import (
-    LogSpan,
+    SourceSpan,
     by_partition,
     first_offsets,
     needing_reset,
@@ -58,14 +58,14 @@ def test_a_partitions_own_start_counts_before_its_topics() -> None:
 
 def test_starts_within_the_log() -> None:
     """An offset in the log, a time, or the log start; a time behind all records begins at the log end."""
-    spans = {A0: LogSpan(2, 10), A1: LogSpan(0, 4), B0: LogSpan(0, 7)}
+    spans = {A0: SourceSpan(2, 10), A1: SourceSpan(0, 4), B0: SourceSpan(0, 7)}
     assert first_offsets(spans, {A0: 10}, {A1: 3, B0: -1}) == ({A0: 10, A1: 3, B0: 7}, [])
 
 
 def test_starts_outside_the_log_are_told() -> None:
     """Each with the log's bounds; an offset and a time for one partition contradict each other."""
     firsts, problems = first_offsets(
-        {A0: LogSpan(2, 10), A1: LogSpan(0, 4), B0: LogSpan(0, 7)}, {A0: 1, A1: 5, B0: 1}, {B0: 1}
+        {A0: SourceSpan(2, 10), A1: SourceSpan(0, 4), B0: SourceSpan(0, 7)}, {A0: 1, A1: 5, B0: 1}, {B0: 1}
     )
     assert firsts == {}
     assert problems == [
