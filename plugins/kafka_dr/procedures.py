@@ -224,10 +224,6 @@ _KIND = Field(
     " full: announced; people move the real clients there and back. Empty = canary where the topology names Connect"
     " workers for drills, else observe.",
 )
-_FROM = (
-    ("from_offset", "integer", '{"topic": 1000} or {"topic:partition": 1000}: first offset that is copied again'),
-    ("from_time", "string", '{"topic": "2026-11-28T10:00:00Z"} or with "topic:partition": copied from this time on'),
-)
 _AGAIN = (
     Field(
         "topics",
@@ -245,14 +241,8 @@ _AGAIN = (
         "include_compacted",
         "Copy compacted topics again, too: records that compaction has removed on the source are not copied.",
     ),
-    *(
-        Field(
-            name,
-            {"type": ["null", "object"], "additionalProperties": {"type": kind}},
-            f"{description}; empty = from the first record.",
-        )
-        for name, kind, description in _FROM
-    ),
+    _map("from_offset", {"type": "integer"}, '{"topic": 1000} or {"topic:partition": 1000}: first offset to copy.'),
+    _map("from_time", {}, '{"topic": "2026-11-28T10:00:00Z"} or {"topic:partition": ...}: copy from this time on.'),
 )
 
 _COMMIT = (Step.TRANSLATE_OFFSETS, Step.REVIEW_TRANSLATION, Step.COMMIT_GROUPS)

@@ -12,8 +12,8 @@ import pytest
 from lab.environment.bring_up import up
 from lab.environment.state import Lab
 from lab.environment.take_down import down
-from tests.faults.support.stepping import Run, Stepping, stepping
 from tests.faults.replication.re_replicated_site import SOURCE, TARGET, Site
+from tests.faults.support.stepping import Run, Stepping, stepping
 
 PARAMS = {"source": SOURCE, "target": TARGET, "reason": "records are missing on the standby"}
 POLICIES = ("default", "identity")

@@ -11,20 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_dr.domain.drill.page import drill_sentences, drill_to_do
-from kafka_dr.domain.drill.report import whole_section
 from kafka_dr.domain.evidence.fields import Evidence, excluded_rows, figures_by_step, step_done
+from kafka_dr.domain.evidence.first_sentences import first_sentences
 from kafka_dr.domain.evidence.loss_chart import loss_picture
-from kafka_dr.domain.evidence.next_steps import failures_of, next_steps
+from kafka_dr.domain.evidence.next_steps import failures_of
 from kafka_dr.domain.evidence.timeline import TimeLine, client_downtime, time_line
-from kafka_dr.domain.evidence.whereabouts import client_whereabouts, placement_sentence
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss.loss_page import what_was_listed
 from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Verdict, objective_text
-from kafka_dr.domain.offsets.restore_plan import restore_sentences, restore_to_do
 from kafka_dr.domain.plain_text import (
     Shown,
-    count_of,
     figure_lines,
     first_few,
     first_of,
@@ -32,9 +28,7 @@ from kafka_dr.domain.plain_text import (
     shorten_text,
     time_of_day,
 )
-from kafka_dr.domain.re_replication.summary import re_replication_sentences, re_replication_to_do
-from kafka_dr.procedures import RE_REPLICATE_TOPICS, RESTORE_GROUP_OFFSETS
-from kafka_dr.vocabulary import Outcome, Step, TranslationClass
+from kafka_dr.vocabulary import Step, TranslationClass
 
 ROWS_SHOWN = 100
 GROUPS_SHOWN = 20
@@ -149,7 +143,7 @@ def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
     """Return everything that the evidence page shows, computed from a procedure's evidence."""
     plan = evidence["plan"] or {}
     figures = figures_by_step(evidence)
-    sentences, to_do = _lines(evidence)
+    sentences, to_do = first_sentences(evidence)
     return EvidenceSummary(
         warnings=list(evidence.get("warnings", [])),
         sentences=sentences,
@@ -177,59 +171,6 @@ def summarise_evidence(evidence: Evidence) -> EvidenceSummary:
         clients=[one | {"names": shorten_text(first_few(one["names"], 20))} for one in plan.get("clients", [])],
         steps=[_step(s) for s in evidence["steps"]],
     )
-
-
-# -- in three sentences ------------------------------------------------------------------------------------------
-
-
-def _lines(e: Evidence) -> tuple[list[str], list[str]]:
-    """Return the first sentences of the page, and what has to be done now."""
-    if e.get("drill"):
-        drill = whole_section(e)
-        return list(drill_sentences(drill)), drill_to_do(drill)
-    if e["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id:
-        return restore_sentences(e), restore_to_do(e)
-    if e["dag_id"] == RE_REPLICATE_TOPICS.dag_id:
-        return re_replication_sentences(e), re_replication_to_do(e)
-    return [_result_sentence(e), client_whereabouts(e), placement_sentence(e)], next_steps(e)
-
-
-def _result_sentence(e: Evidence) -> str:
-    move = f"move all clients from {e['source']} to {e['target']}"
-    at = f" at {e['failing_step']}" if e["failing_step"] else ""
-    aborted = e.get("aborted_by") or {}
-    return {
-        Outcome.COMPLETED: f"All clients{_exclusions(e)} were moved from {e['source']} to {e['target']}.",
-        Outcome.RETURNED: f"The attempt to {move} stopped{at} and was undone.",
-        Outcome.REFUSED: f"The request to {move} was refused{at}, before anything was changed.",
-        Outcome.ABORTED: (
-            f"The attempt to {move} was aborted by"
-            f" {aborted.get('by', 'an operator')}{_when(aborted)}{_because(aborted)}."
-        ),
-        Outcome.FAILED: f"The attempt to {move} stopped{at} and {_failed_how(e)}.",
-    }[Outcome(e["outcome"])]
-
-
-def _failed_how(e: Evidence) -> str:
-    successor = e.get("continued_by")
-    return (
-        f"was continued by {successor}: the evidence of {successor} states how the move ended"
-        if successor
-        else f"has not ended: the procedure still holds the lease on {e['source']} and {e['target']}"
-    )
-
-
-def _exclusions(e: Evidence) -> str:
-    excluded = len(excluded_rows(e))
-    return f" but {count_of(excluded, 'excluded group')}" if excluded else ""
-
-
-def _when(aborted: Mapping[str, Any]) -> str:
-    return f" at {format_moment(aborted['at'])}" if aborted.get("at") else ""
-
-
-def _because(aborted: Mapping[str, Any]) -> str:
-    return f" ({shorten_text(aborted['reason'], 300)})" if aborted.get("reason") else ""
 
 
 # -- the charts --------------------------------------------------------------------------------------------------

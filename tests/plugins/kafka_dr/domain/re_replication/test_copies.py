@@ -60,7 +60,9 @@ def copies(draw: st.DrawFn) -> tuple[list[SeenRecord], list[SeenRecord], list[in
     """A log with holes, its copies with repeats of restarts, and positions anywhere."""
     gaps = draw(st.lists(st.integers(1, 3), max_size=12))
     offsets = [sum(gaps[: n + 1]) for n in range(len(gaps))]
-    source = [SeenRecord(offset, str(draw(st.integers(0, 3)) if draw(st.booleans()) else f"u{offset}")) for offset in offsets]
+    source = [
+        SeenRecord(offset, str(draw(st.integers(0, 3)) if draw(st.booleans()) else f"u{offset}")) for offset in offsets
+    ]
     written: list[SeenRecord] = []
     at = 0
     while at < len(source):
@@ -75,7 +77,9 @@ def copies(draw: st.DrawFn) -> tuple[list[SeenRecord], list[SeenRecord], list[in
 
 
 @given(copies())
-def test_no_record_is_called_missing_and_no_position_skips_one(case: tuple[list[SeenRecord], list[SeenRecord], list[int]]) -> None:
+def test_no_record_is_called_missing_and_no_position_skips_one(
+    case: tuple[list[SeenRecord], list[SeenRecord], list[int]],
+) -> None:
     """Whatever was repeated: all is there, and behind each place every record follows that was not read yet."""
     source, target, positions = case
     begins = target[0].offset if target else 0
