@@ -15,7 +15,7 @@ from kafka_dr.actions.scope.internal_topics import checkpoints_of
 from kafka_dr.actions.scope.position_frames import COLUMNS, TYPES, frame_partitions, in_order, partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.re_replication.copies import Copied, SeenRecord, compare_copies
+from kafka_dr.domain.re_replication.copies import Copied, ComparedRecord, compare_copies
 from kafka_dr.errors import Contradiction, NotReady
 from kafka_dr.hooks.brokers.record import OffsetSpan, digest_of, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
@@ -168,10 +168,10 @@ class _Comparer:
             positions,
         )
 
-    def _seen(self, reader: RecordReader, tp: TopicPartition, span: OffsetSpan, topic: str) -> Iterator[SeenRecord]:
+    def _seen(self, reader: RecordReader, tp: TopicPartition, span: OffsetSpan, topic: str) -> Iterator[ComparedRecord]:
         dated = self.chosen.with_timestamps[topic]
         for record in reader.scan({tp: span}, READ_SECONDS, take=record_of):
-            yield SeenRecord(record.offset, record.fingerprint(dated))
+            yield ComparedRecord(record.offset, record.fingerprint(dated))
 
     def _refuse_foreign(self, tp: TopicPartition, copied: Copied) -> None:
         """Refuse copies that are no repeats: another writer wrote to the target."""

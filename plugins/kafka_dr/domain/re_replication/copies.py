@@ -14,7 +14,7 @@ from typing import NamedTuple
 MOST_PASSED_OVER = 100_000
 
 
-class SeenRecord(NamedTuple):
+class ComparedRecord(NamedTuple):
     """One record of a log: its offset, and a fingerprint of its content."""
 
     offset: int
@@ -45,7 +45,7 @@ class Copied:
     missing: int | None
     first: tuple[int, int] | None
     last: tuple[int, int] | None
-    passed_over: tuple[SeenRecord, ...]
+    passed_over: tuple[ComparedRecord, ...]
     placed: tuple[PlacedPosition, ...]
 
     def holds_all_below(self, end: int) -> bool:
@@ -54,7 +54,7 @@ class Copied:
 
 
 def compare_copies(
-    source: Iterable[SeenRecord], target: Iterable[SeenRecord], begins: int, positions: Iterable[int] = ()
+    source: Iterable[ComparedRecord], target: Iterable[ComparedRecord], begins: int, positions: Iterable[int] = ()
 ) -> Copied:
     """Compare source records with their copies; both in the order of their logs.
 
@@ -70,7 +70,7 @@ def compare_copies(
     """
     wanted, copies = sorted(set(positions)), iter(target)
     placed: list[PlacedPosition] = []
-    passed_over: list[SeenRecord] = []
+    passed_over: list[ComparedRecord] = []
     records, behind = 0, begins
     first = last = None
     for record in source:
@@ -87,7 +87,7 @@ def compare_copies(
     return Copied(records, None, first, last, tuple(passed_over), tuple(placed))
 
 
-def _next_copy(record: SeenRecord, copies: Iterator[SeenRecord], passed_over: list[SeenRecord]) -> int | None:
+def _next_copy(record: ComparedRecord, copies: Iterator[ComparedRecord], passed_over: list[ComparedRecord]) -> int | None:
     """Return the target offset of a record's copy; add records before it to `passed_over`. None if there is none."""
     for copy in copies:
         if copy.fingerprint == record.fingerprint:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.re_replication.copies import PlacedPosition, SeenRecord, compare_copies
+from kafka_dr.domain.re_replication.copies import PlacedPosition, ComparedRecord, compare_copies
 
 
-def log(text: str, start: int = 0, step: int = 1) -> list[SeenRecord]:
+def log(text: str, start: int = 0, step: int = 1) -> list[ComparedRecord]:
     """Return a log whose records have one letter each as content."""
-    return [SeenRecord(start + n * step, letter) for n, letter in enumerate(text)]
+    return [ComparedRecord(start + n * step, letter) for n, letter in enumerate(text)]
 
 
 def test_equal_logs() -> None:
@@ -56,14 +56,14 @@ def test_an_empty_partition() -> None:
 
 
 @st.composite
-def copies(draw: st.DrawFn) -> tuple[list[SeenRecord], list[SeenRecord], list[int]]:
+def copies(draw: st.DrawFn) -> tuple[list[ComparedRecord], list[ComparedRecord], list[int]]:
     """A log with holes, its copies with repeats of restarts, and positions anywhere."""
     gaps = draw(st.lists(st.integers(1, 3), max_size=12))
     offsets = [sum(gaps[: n + 1]) for n in range(len(gaps))]
     source = [
-        SeenRecord(offset, str(draw(st.integers(0, 3)) if draw(st.booleans()) else f"u{offset}")) for offset in offsets
+        ComparedRecord(offset, str(draw(st.integers(0, 3)) if draw(st.booleans()) else f"u{offset}")) for offset in offsets
     ]
-    written: list[SeenRecord] = []
+    written: list[ComparedRecord] = []
     at = 0
     while at < len(source):
         written.append(source[at])
@@ -72,13 +72,13 @@ def copies(draw: st.DrawFn) -> tuple[list[SeenRecord], list[SeenRecord], list[in
             written += source[at:]
             break
     begins = draw(st.integers(0, 5))
-    target = [SeenRecord(begins + n, seen.fingerprint) for n, seen in enumerate(written)]
+    target = [ComparedRecord(begins + n, seen.fingerprint) for n, seen in enumerate(written)]
     return source, target, draw(st.lists(st.integers(0, 40), max_size=5))
 
 
 @given(copies())
 def test_no_record_is_called_missing_and_no_position_skips_one(
-    case: tuple[list[SeenRecord], list[SeenRecord], list[int]],
+    case: tuple[list[ComparedRecord], list[ComparedRecord], list[int]],
 ) -> None:
     """Whatever was repeated: all is there, and behind each place every record follows that was not read yet."""
     source, target, positions = case
