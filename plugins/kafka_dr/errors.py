@@ -43,7 +43,7 @@ class SwitchbackError(Exception):
     def __str__(self) -> str:
         parts = [self.reason]
         if self.seen:
-            parts.append(f"SeenRecord: {self.seen}")
+            parts.append(f"Seen: {self.seen}")
         if self.next_step:
             parts.append(f"Next: {self.next_step}")
         return ". ".join(part.rstrip(".") for part in parts) + "."

@@ -126,7 +126,7 @@ class Looker:
         try:
             yield
         except SwitchbackError as error:
-            self._problems.append(f"{what}: {error.reason}. SeenRecord: {error.seen}")
+            self._problems.append(f"{what}: {error.reason}. Seen: {error.seen}")
 
     # -- both clusters ---------------------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ def refuse_more(procedure: Run, older: Mapping[TopicPartition, OlderCopies], app
     if now > approved:
         raise NotReady(
             f"{procedure.request.target} got records that only it holds after the plan was approved",
-            f"{approved} such records by the plan, {now} now",
+            f"{now} such records, of which {approved} were approved",
             "Nothing was deleted. Find out which client writes to these topics, and stop it. Then start a new run: its"
             " plan names these records.",
         )

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from kafka_dr.actions.re_replication.export import TopicSettings, load_settings, refuse_more, settings_now
 from kafka_dr.actions.re_replication.groups import refuse_active_groups, target_positions
 from kafka_dr.actions.re_replication.older_copies import OlderCopiesReader
-from kafka_dr.actions.re_replication.scope import ChosenTopics, planned_copies, planned_topics
+from kafka_dr.actions.re_replication.scope import ChosenTopics, planned_topics
 from kafka_dr.actions.scope.position_frames import frame_partitions
 from kafka_dr.actions.topic_creation import create_topics
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -77,8 +77,7 @@ def _note(procedure: Run, step: str, chosen: ChosenTopics) -> dict[str, TopicSet
         )
     ends = frame_partitions(procedure.artifacts.load(exported.ends), "offset")
     newer = dict(OlderCopiesReader(chosen).read(since=ends))
-    plan, _ = planned_copies(procedure)
-    refuse_more(procedure, newer, sum(topic.target_only for topic in plan.copied_topics) - exported.target_only)
+    refuse_more(procedure, newer, 0)
     receipt = procedure.artifacts.save_json("topics_before", {name: asdict(topic) for name, topic in now.items()})
     procedure.authority.hold()
     record_fact(procedure.authority, step, TopicsToRecreate(recreates_topics=receipt))

@@ -10,7 +10,7 @@ def failure_text(failure: Mapping[str, Any]) -> str:
     """Return what was wrong, what was seen and what to do, as sentences."""
     parts = [
         failure["reason"],
-        f"SeenRecord: {failure['seen']}" if failure.get("seen") else "",
+        f"Seen: {failure['seen']}" if failure.get("seen") else "",
         f"Next: {failure['next_step']}" if failure.get("next_step") else "",
     ]
     return " ".join(part.rstrip(".") + "." for part in parts if part)

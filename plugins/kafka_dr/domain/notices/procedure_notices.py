@@ -212,7 +212,7 @@ def _seen_by_watcher(lines: Sequence[Line], opened: ProcedureOpened) -> Iterator
         )
         yield _once(Event.SOURCE_CAME_BACK, opened, line, f"{opened.source} answers again", text)
     for line, contested in islice(facts_of(lines, MoveContested), 1):
-        seen = f"SeenRecord: {first_few(contested.contested, 3)}."
+        seen = f"Seen: {first_few(contested.contested, 3)}."
         advice = "The watcher acts no more on these clusters. Find the program that does it and stop this program."
         yield _once(Event.CONTESTED, opened, line, f"somebody undoes the move to {opened.target}", seen, advice)
 

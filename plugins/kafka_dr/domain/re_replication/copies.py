@@ -87,7 +87,9 @@ def compare_copies(
     return Copied(records, None, first, last, tuple(passed_over), tuple(placed))
 
 
-def _next_copy(record: ComparedRecord, copies: Iterator[ComparedRecord], passed_over: list[ComparedRecord]) -> int | None:
+def _next_copy(
+    record: ComparedRecord, copies: Iterator[ComparedRecord], passed_over: list[ComparedRecord]
+) -> int | None:
     """Return the target offset of a record's copy; add records before it to `passed_over`. None if there is none."""
     for copy in copies:
         if copy.fingerprint == record.fingerprint:

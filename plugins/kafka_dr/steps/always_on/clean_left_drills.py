@@ -34,7 +34,7 @@ class CleanLeftDrills(BaseOperator):
         answers = [*cleaned.items(), *closed.items()]
         if problems := [f"{name}: {answer}" for name, answer in answers if answer not in (CLEANED, CLOSED)]:
             raise AirflowFailException(
-                f"Drills have left something, or could not be closed. SeenRecord: {'; '.join(problems)}. Page:"
+                f"Drills have left something, or could not be closed. Seen: {'; '.join(problems)}. Page:"
                 f" {page_of_failure(self.task_id)}"
             )
         return cleaned | closed

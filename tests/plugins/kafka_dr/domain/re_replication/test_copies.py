@@ -61,7 +61,8 @@ def copies(draw: st.DrawFn) -> tuple[list[ComparedRecord], list[ComparedRecord],
     gaps = draw(st.lists(st.integers(1, 3), max_size=12))
     offsets = [sum(gaps[: n + 1]) for n in range(len(gaps))]
     source = [
-        ComparedRecord(offset, str(draw(st.integers(0, 3)) if draw(st.booleans()) else f"u{offset}")) for offset in offsets
+        ComparedRecord(offset, str(draw(st.integers(0, 3)) if draw(st.booleans()) else f"u{offset}"))
+        for offset in offsets
     ]
     written: list[ComparedRecord] = []
     at = 0
