@@ -15,7 +15,7 @@ from kafka_dr.actions.scope.internal_topics import checkpoints_of
 from kafka_dr.actions.scope.position_frames import COLUMNS, TYPES, frame_partitions, in_order, partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.re_replication.copies import Copied, ComparedRecord, compare_copies
+from kafka_dr.domain.re_replication.copies import ComparedRecord, Copied, compare_copies
 from kafka_dr.errors import Contradiction, NotReady
 from kafka_dr.hooks.brokers.record import OffsetSpan, digest_of, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.re_replication.copies import PlacedPosition, ComparedRecord, compare_copies
+from kafka_dr.domain.re_replication.copies import ComparedRecord, PlacedPosition, compare_copies
 
 
 def log(text: str, start: int = 0, step: int = 1) -> list[ComparedRecord]:
