@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+from kafka_dr.domain.mirror_maker.mirror_records import decode_checkpoint
 
 from lab.environment.connect import call_worker, connector_name
 from lab.environment.progress import wait_until
@@ -172,6 +173,14 @@ class Site:
             for row in rows
             if row["offset"] is not None
         }
+
+    def checkpoint(self, group: str, topic: str, partition: int) -> tuple[int, int] | None:
+        """Return the positions of the newest checkpoint of a group on source and target; None without one."""
+        key = (group, self.remote(topic), partition)
+        rows = self.records(TARGET, f"{SOURCE}.checkpoints.internal")[0]
+        found = [decode_checkpoint(content.key, content.value) for _, content in rows]
+        own = [one for one in found if (one.group, one.topic, one.partition) == key]
+        return (own[-1].upstream, own[-1].downstream) if own else None
 
     def stop(self) -> None:
         """Stop the source connector, and wait until it is STOPPED without tasks."""
