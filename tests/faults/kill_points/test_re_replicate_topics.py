@@ -28,7 +28,7 @@ def copied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize("deletes", [True, False], ids=["deleted", "kept"])
 def test_killed_after_every_journal_write(copied: Copied, deletes: bool) -> None:
-    """Each step is killed after its n-th write, for every n, and tried again; the end is that of a run without a kill."""
+    """Each step is killed after its n-th write, for every n, and tried again; the end is the same."""
     site, driver = copied.site, copied.driver
     topic = copied.made(new_name())
     remote = site.remote(topic)
