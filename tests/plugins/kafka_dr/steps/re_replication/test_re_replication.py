@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.actions.re_replication.rollback import refuse_past_return, resume_flow
+from kafka_dr.domain.evidence.summary import summarise_evidence
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import decode_checkpoint, decode_offset_sync
 from kafka_dr.domain.mirror_maker.offset_sync_store import OffsetSyncStore
 from kafka_dr.errors import ApprovalMissing, Contradiction, NotReady, Refusal
 from kafka_dr.procedure import find
+from kafka_dr.procedure.authority import record_fact
+from kafka_dr.procedure.run import Run
+from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.vocabulary import Step
 
-from tests.plugins.kafka_dr.steps.re_replication.copying_site import CHECKPOINTS, CopyingSite
+from tests.plugins.kafka_dr.steps.re_replication.copying_site import CHECKPOINTS, TASKS, CopyingSite
 
 ORDERS, OTHER = TopicPartition("orders", 0), TopicPartition("other", 0)
 POLICIES = pytest.mark.parametrize("policy", ["default", "identity"])
@@ -315,3 +322,44 @@ def test_there_is_no_way_back_once_topics_are_deleted_or_copied(make: Maker, del
         site.done(run, Step.START_REPLICATION)
     with pytest.raises(Refusal, match="has passed the point of no return"):
         refuse_past_return(run)
+
+
+def closed(site: CopyingSite, run: Run) -> dict[str, Any]:
+    """Close a run, and return its evidence; the task is red unless the run completed."""
+    with contextlib.suppress(AirflowFailException):
+        CloseProcedure(task_id=Step.CLOSE_PROCEDURE.value).run_once(run, site.context(run.identity.run_id))
+    return json.loads((run.artifacts.folder / "evidence.json").read_text(encoding="utf-8"))
+
+
+def test_the_evidence_says_what_was_copied(make: Maker) -> None:
+    """Steps in the DAG's order, three sentences, nothing to do; the lease is free."""
+    site = damaged(make, delete_target_topics=True)
+    run = site.begin()
+    site.whole(run)
+    evidence = closed(site, run)
+    assert evidence["outcome"] == "completed"
+    assert [step["id"] for step in evidence["steps"]] == [Step.OPEN_PROCEDURE, *TASKS]
+    summary = summarise_evidence(evidence)
+    assert summary.sentences[0] == "Every record of orders was copied from primary to standby again."
+    assert summary.sentences[2].startswith("10 records of 1 partition were compared with their copies")
+    assert summary.to_do == ["Nothing."]
+    assert site.journal.lease("primary+standby").released_at is not None
+
+
+def test_a_run_that_stopped_behind_the_deletion_holds_the_lease(make: Maker) -> None:
+    """No failover begins while the target lacks records."""
+    site = damaged(make, delete_target_topics=True)
+    run = site.begin()
+    site.whole(run, Step.RECREATE_TARGET_TOPICS)
+    assert closed(site, run)["outcome"] == "failed"
+    assert site.journal.lease("primary+standby").released_at is None
+
+
+def test_a_refused_run_has_touched_nothing(make: Maker) -> None:
+    """Its evidence says so."""
+    site = damaged(make, topics="nothing")
+    run = site.begin()
+    with pytest.raises(NotReady):
+        site.step(run, Step.PLAN_RE_REPLICATION)
+    record_fact(run.authority, Step.RETURN_TO_SOURCE, resume_flow(run))
+    assert closed(site, run)["outcome"] == "refused"
