@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from kafka_dr.vocabulary import Step
+
+#: What the param `topics` may be: all of the flow's topics, some of them by choice, or some that must be named.
+TopicChoice = Literal["all", "some", "named"]
 
 #: Steps that ask a second person and wait for the answer.
 GATES = (
@@ -19,11 +22,12 @@ GATES = (
     Step.REVIEW_TRANSLATION,
     Step.APPROVE_RESTORE,
     Step.APPROVE_CHANGE,
+    Step.APPROVE_RE_REPLICATION,
     Step.ANNOUNCE_DRILL,
     Step.SIGN_OFF_DRILL,
 )
 #: Steps that wait for records or consumers; `seconds.drain` in the evidence is the time of these steps.
-DRAINS = (Step.WAIT_FOR_CATCH_UP, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG)
+DRAINS = (Step.WAIT_FOR_CATCH_UP, Step.DRAIN_CONSUMERS, Step.WAIT_FOR_ZERO_LAG, Step.VERIFY_COPIES)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class ProcedureDefinition:
         moves_clients: whether clients move to another cluster.
         only_reads: whether no step changes anything on a cluster; such a run may choose some of the flow's topics, and
             keeps no other procedure from the clusters.
+        chooses_topics: whether the param `topics` must be given, and may choose some of the flow's topics.
     """
 
     dag_id: str
@@ -66,6 +71,7 @@ class ProcedureDefinition:
     needs_source: bool = True
     moves_clients: bool = True
     only_reads: bool = False
+    chooses_topics: bool = False
 
     @property
     def params(self) -> frozenset[str]:
@@ -267,6 +273,26 @@ _KIND = Field(
     " full: announced; people move the real clients there and back. Empty = canary where the topology names Connect"
     " workers for drills, else observe.",
 )
+_AGAIN = (
+    Field(
+        "topics",
+        {"type": "string", "minLength": 1, "maxLength": 10_000},
+        "Topics of the source to copy again: names, or regular expressions as MirrorMaker 2 uses them; `.*` = all of"
+        " the flow.",
+        required=True,
+    ),
+    _switch(
+        "delete_target_topics",
+        "Delete these topics on the target first, so that each record is there once; otherwise the older copies stay,"
+        " and every record that is copied again is there twice.",
+    ),
+    _switch(
+        "include_compacted",
+        "Copy compacted topics again, too: records that compaction has removed on the source are not copied.",
+    ),
+    _map("from_offset", {"type": "integer"}, '{"topic": 1000} or {"topic:partition": 1000}: first offset to copy.'),
+    _map("from_time", {}, '{"topic": "2026-11-28T10:00:00Z"} or {"topic:partition": ...}: copy from this time on.'),
+)
 
 _COMMIT = (Step.TRANSLATE_OFFSETS, Step.REVIEW_TRANSLATION, Step.COMMIT_GROUPS)
 _MOVE = (Step.OPEN_TARGET, Step.REDIRECT_CLIENTS, Step.VERIFY_CLIENTS)
@@ -344,6 +370,31 @@ CHANGE_REPLICATION = ProcedureDefinition(
     last_step=Step.RESUME_CHANGED_FLOW,
     moves_clients=False,
 )
+RE_REPLICATE_TOPICS = ProcedureDefinition(
+    "re_replicate_topics",
+    (
+        Step.OPEN_PROCEDURE,
+        Step.PLAN_RE_REPLICATION,
+        Step.APPROVE_RE_REPLICATION,
+        Step.EXPORT_TARGET_TOPICS,
+        Step.STOP_MIRROR_MAKER,
+        Step.RECREATE_TARGET_TOPICS,
+        Step.SEED_REPLICATION,
+        Step.START_REPLICATION,
+        Step.VERIFY_COPIES,
+        Step.PLACE_TARGET_GROUPS,
+    ),
+    (
+        *_ENDS,
+        _COOL_DOWN,
+        _APPROVAL_WAIT,
+        *_AGAIN,
+        _seconds("catch_up_seconds", "How long the chosen topics may take to be copied again"),
+    ),
+    last_step=Step.PLACE_TARGET_GROUPS,
+    moves_clients=False,
+    chooses_topics=True,
+)
 FAILOVER_DRILL = ProcedureDefinition(
     "failover_drill",
     (
@@ -383,6 +434,7 @@ PROCEDURES: Mapping[str, ProcedureDefinition] = {
         UNPLANNED_FAILOVER,
         FAILBACK,
         RESTORE_GROUP_OFFSETS,
+        RE_REPLICATE_TOPICS,
         CHANGE_REPLICATION,
         RECONCILE_CLUSTERS,
         FAILOVER_DRILL,
@@ -407,6 +459,14 @@ def lease_name(dag_id: str, pair: str) -> str:
     if dag_id == FAILOVER_DRILL.dag_id:
         return f"drill:{pair}"
     return f"{dag_id}:{pair}" if only_reads(dag_id) else pair
+
+
+def topic_choice(dag_id: str) -> TopicChoice:
+    """Return which topics of the flow the param `topics` of a DAG may choose."""
+    row = PROCEDURES.get(dag_id)
+    if row is not None and row.chooses_topics:
+        return "named"
+    return "some" if only_reads(dag_id) else "all"
 
 
 def only_reads(dag_id: str) -> bool:

@@ -157,7 +157,8 @@ def test_clusters_are_proposed_by_their_aliases(dag_id: str, tmp_path: Path, mon
     form = form_of(dag_id)
     assert [form[name].schema["examples"] for name in ("source", "target")] == [["primary", "standby"]] * 2
     params = ParamsDict(form)
-    params.update({"source": "elsewhere", "target": "standby"} | ({"reason": "r"} if "reason" in form else {}))
+    needed = {name: "text" for name in ("reason", "topics") if name in form}
+    params.update({"source": "elsewhere", "target": "standby"} | needed)
     assert params.validate()["source"] == "elsewhere"
 
 

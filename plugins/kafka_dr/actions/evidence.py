@@ -33,6 +33,7 @@ from kafka_dr.procedure.entries import (
 from kafka_dr.procedure.find import run_with_bad_params
 from kafka_dr.procedure.progress import not_done
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Entry, Outcome, Step
 
 
@@ -112,7 +113,7 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         procedure.id,
         request,
         entries,
-        [step.value for step in Step],
+        _order_of(procedure.identity.dag_id),
         bounds,
         closing_at.at.isoformat(),
         previous_digest,
@@ -121,6 +122,12 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         _plan(procedure, entries, problems),
         closing=ClosingBegun.from_payload(closing_at.payload),
     )
+
+
+def _order_of(dag_id: str) -> list[str]:
+    """Return all steps: those of the DAG first, in its order."""
+    definition = PROCEDURES.get(dag_id)
+    return [step.value for step in dict.fromkeys([*(definition.journal_steps if definition else ()), *Step])]
 
 
 def _accepted_losses(procedure: Run, entries: list[JournalEntry], until: int) -> list[str]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
@@ -17,9 +17,13 @@ from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.fields import Model
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.mirror_maker.patterns import ALL, Kind, list_items, pattern_problem
-from kafka_dr.domain.replication.tuning import tuning_problems
+from kafka_dr.domain.re_replication.starts import place_problem, time_of
 from kafka_dr.domain.reconciliation.choice import place_of, range_of, time_in_ms
+from kafka_dr.domain.replication.tuning import tuning_problems
 from kafka_dr.errors import BadInput, Refusal
+from kafka_dr.procedures import TopicChoice
+
+T = TypeVar("T", int, str)
 
 LONGEST_REASON = 500
 LONGEST_GROUP = 250
@@ -98,6 +102,23 @@ def _checked_ranges(ranges: dict[str, str]) -> dict[str, str]:
 RecordTime = Annotated[str, AfterValidator(_checked_time)]
 OffsetRanges = Annotated[dict[str, str], AfterValidator(_checked_ranges)]
 
+
+def _checked_places(starts: dict[str, T]) -> dict[str, T]:
+    for place, start in starts.items():
+        if problem := place_problem(place):
+            raise ValueError(f"{quoted_value(place)}: {problem}")
+        if isinstance(start, int) and start < 0:
+            raise ValueError(f"{quoted_value(place)}: {start}; an offset is 0 or more")
+        if isinstance(start, str) and time_of(start) is None:
+            raise ValueError(f"{quoted_value(place)}: {quoted_value(start)}; expected a time such as 2026-11-28T10:00Z")
+    return starts
+
+
+#: Params of re_replicate_topics: `TOPIC` or `TOPIC:PARTITION` -> first offset, or time of the first record.
+StartOffsets = Annotated[dict[str, int], AfterValidator(_checked_places)]
+StartTimes = Annotated[dict[str, str], AfterValidator(_checked_places)]
+
+
 #: Params that only some procedures take, name -> type; those that were given are in `Request.choices`.
 _CHOICES: dict[str, Any] = {
     "acknowledge_recreated_topics": bool,
@@ -122,14 +143,18 @@ _CHOICES: dict[str, Any] = {
     "since": RecordTime,
     "until": RecordTime,
     "offset_ranges": OffsetRanges,
+    "delete_target_topics": bool,
+    "include_compacted": bool,
+    "from_offset": StartOffsets,
+    "from_time": StartTimes,
 }
 
 
 class Request(Model):
     """A run's checked params.
 
-    Attributes:
-        topics: `.*`, all topics of the flow, unless the procedure only reads: of others, `check_params` refuses a
+        topics: `.*`, all topics of the flow, unless the procedure takes chosen topics: of others, `check_params` refuses
+            a narrower choice for now.
             narrower choice for now.
         groups: always `.*`, all groups of the flow: `check_params` refuses a narrower choice for now.
         deadlines: the topology's deadlines, overridden by the run's params.
@@ -153,7 +178,7 @@ class Request(Model):
 
 
 def check_params(
-    topology: Topology, params: Mapping[str, Any], foreign: Collection[str] = (), some_topics: bool = False
+    topology: Topology, params: Mapping[str, Any], foreign: Collection[str] = (), topics: TopicChoice = "all"
 ) -> Request:
     """Return a run's checked params; refuse params that cannot be used.
 
@@ -161,16 +186,16 @@ def check_params(
         topology: defines the clusters and flows.
         params: Airflow's params of the run; null means not given.
         foreign: params that only other procedures take; they are refused, because this procedure would ignore them.
-        some_topics: whether `topics` may choose some of the flow's topics.
+        topics: whether `topics` stands for all of the flow's topics, may choose some of them, or must name some.
 
     Raises:
         BadInput: all problems at once; `problems` lists them line by line.
     """
     given = {key: value for key, value in params.items() if value is not None}
-    problems, narrow = [*_unknown(given, foreign)], () if some_topics else (_narrower,)
+    problems = [*_unknown(given, foreign)]
     problems += [
         problem
-        for check in (_ends, _reason, _patterns, *narrow, _switches, _tools, _excluded)
+        for check in (_ends, _reason, *_TOPIC_CHECKS[topics], _switches, _tools, _excluded)
         for problem in check(topology, given)
     ]
     deadlines, deadline_problems = _deadlines(topology, given)
@@ -178,7 +203,7 @@ def check_params(
     problems += deadline_problems + choice_problems
     if problems:
         raise bad_input(_UNUSABLE, problems, _CORRECT)
-    plain = ("source", "target", *_SWITCHES, *(("topics",) if some_topics else ()))
+    plain = ("source", "target", *_SWITCHES, *(() if topics == "all" else ("topics",)))
     plain_params = {key: given[key] for key in plain if key in given}
     excluded = {group: why.strip() for group, why in sorted(given.get("exclude_groups", {}).items())}
     return Request(
@@ -264,6 +289,25 @@ def _narrower(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
                 f"{key}: {quoted_value(text)} is narrower than the flow. Moving one application alone needs its topics"
                 f" taken out of the running flow, which is not built yet. Leave {key} out to move all of the flow"
             )
+
+
+def _chosen_topics(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    text = given.get("topics")
+    if not isinstance(text, str) or not text.strip():
+        yield (
+            f"topics: {quoted_value(text) if text is not None else 'missing'}; expected topics of the source: names or"
+            " regular expressions, separated by commas; `.*` for all of the flow"
+        )
+    elif problem := pattern_problem(text, "topic"):
+        yield f"topics: {problem}"
+
+
+#: Choice of topics -> the checks of the params `topics` and `groups`.
+_TOPIC_CHECKS: Mapping[TopicChoice, tuple[Callable[[Topology, Mapping[str, Any]], Iterator[str]], ...]] = {
+    "all": (_patterns, _narrower),
+    "some": (_patterns,),
+    "named": (_chosen_topics,),
+}
 
 
 def _all_of_flow(text: str, key: str, flow: Flow | None) -> bool:

@@ -9,6 +9,7 @@ from kafka_dr.procedures import (
     FAILOVER_DRILL,
     PLANNED_FAILOVER,
     PROCEDURES,
+    RE_REPLICATE_TOPICS,
     RECONCILE_CLUSTERS,
     RESTORE_GROUP_OFFSETS,
 )
@@ -31,6 +32,7 @@ _FAILURES_ELSEWHERE: Mapping[str, str] = {
     "run_drill_clients": "failover_drill",
     "clean_left_drills": "schedule_drills",
     "start_due_drill": "schedule_drills",
+    **{step: RE_REPLICATE_TOPICS.dag_id for step in RE_REPLICATE_TOPICS.steps if step not in PLANNED_FAILOVER.steps},
     **{step: "failover_drill" for step in FAILOVER_DRILL.steps if step not in PLANNED_FAILOVER.steps},
 }
 #: Steps that a procedure's own page does not explain, each with the page that does.

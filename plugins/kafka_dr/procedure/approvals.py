@@ -129,6 +129,12 @@ def how_to_ask_again(gate: str) -> str:
             f"A drill moves no client by itself: clear {gate} alone, without its downstream tasks, and have a second"
             f" person answer {gate}."
         )
+    if gate == Step.APPROVE_RE_REPLICATION:
+        return (
+            "If this run ends as refused or rolls back, it has deleted nothing: start a new run. Otherwise clear"
+            f" {gate} alone, without its downstream tasks, and have a second person answer it; then clear the red step"
+            " with its downstream tasks."
+        )
     if gate == Step.APPROVE_RESTORE:
         return (
             "If this run ends as refused, it has changed no position: start a new run. Otherwise clear"

@@ -13,12 +13,12 @@ from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.binding import bound_to
 from kafka_dr.procedure.drill_run import pass_of_drill
 from kafka_dr.procedure.run import Identity, Run, opened_by
-from kafka_dr.procedures import foreign_params, only_reads
+from kafka_dr.procedures import foreign_params, topic_choice
 
 
 def request_of(topology: Topology, dag_id: str, params: Mapping[str, Any]) -> Request:
     """Check the params of a DAG run and return them as a Request; BadInput names every problem."""
-    return check_params(topology, params, foreign_params(dag_id), only_reads(dag_id))
+    return check_params(topology, params, foreign_params(dag_id), topic_choice(dag_id))
 
 
 def procedure_of(context: Any) -> Run:

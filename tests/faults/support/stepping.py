@@ -81,7 +81,7 @@ class Run:
         if self.dag_id == CHANGE:
             return self.steps
         if "open_target" not in self.steps:
-            return ()
+            return self.steps[: self.steps.index("start_replication")] if "start_replication" in self.steps else ()
         return (*self.steps[: self.steps.index("open_target") + 1], "redirect_clients")
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from kafka_dr.actions.history.moves import PairJournal, completed_moves
+from kafka_dr.actions.history.moves import PairJournal, completed_moves, recreated_by
 from kafka_dr.actions.history.seeds import SeededOffset, first_noted, prefixed_seeded_offsets
 from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.position_frames import frame_partitions
@@ -34,7 +34,6 @@ from kafka_dr.procedure.entries import (
     ProducersFenced,
     Receipt,
     StrandedRecordsFound,
-    TopicsToCreate,
 )
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
@@ -89,12 +88,6 @@ def ends_only(log: LogGrowth) -> tuple[CopiedSegment, ...]:
         if source_from is None or log.target_end is None
         else (CopiedSegment(source_from, None, log.target_end, None, copied_back=False),)
     )
-
-
-def recreated_by(journal: PairJournal, after: int, until: int | None) -> frozenset[str]:
-    """Return topics that prepare_topics created between journal entries `after` and `until` (None: up to now)."""
-    intents = journal.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
-    return frozenset(name for *_, intent in intents for name in intent.creates_topics)
 
 
 @dataclass(frozen=True)

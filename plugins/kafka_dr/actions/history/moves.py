@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from kafka_dr.hooks.journal.tables import JournalEntry
-from kafka_dr.procedure.entries import Fact, SourceReturned, facts_of
+from kafka_dr.procedure.entries import Fact, SourceReturned, TargetTopicsReady, TopicsToCreate, facts_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
@@ -100,3 +100,13 @@ class PairJournal:
         if procedure_id not in self._runs:
             self._runs[procedure_id] = self._procedure.other(procedure_id)
         return self._runs[procedure_id]
+
+
+def recreated_by(journal: PairJournal, after: int, until: int | None) -> frozenset[str]:
+    """Return topics that procedures created again between journal entries `after` and `until` (None: up to now)."""
+    intents = journal.facts(TopicsToCreate, Step.PREPARE_TOPICS, after, until)
+    copied_again = journal.facts(TargetTopicsReady, Step.RECREATE_TARGET_TOPICS, after, until)
+    return frozenset(
+        [name for *_, intent in intents for name in intent.creates_topics]
+        + [name for *_, ready in copied_again if ready.recreated for name in ready.topic_ids]
+    )

@@ -22,6 +22,7 @@ from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.procedure.entries import (
     ChangedFlowToStop,
     ClosingBegun,
+    ConnectorsToStop,
     ConsumersDrained,
     DataLossAssessed,
     Line,
@@ -78,7 +79,7 @@ def outcome_of(lines: Sequence[Line], dag_id: str) -> Outcome:
     if _newest_of_kind(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
         return Outcome.REFUSED
     changes = definition.moves_clients or any(
-        newest_fact(lines, fact) for fact in (PositionsToRestore, ChangedFlowToStop)
+        newest_fact(lines, fact) for fact in (PositionsToRestore, ChangedFlowToStop, ConnectorsToStop)
     )
     return Outcome.FAILED if changes else Outcome.REFUSED
 

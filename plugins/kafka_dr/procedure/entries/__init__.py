@@ -11,6 +11,7 @@ from kafka_dr.procedure.entries.fencing import *
 from kafka_dr.procedure.entries.guarding import *
 from kafka_dr.procedure.entries.planning import *
 from kafka_dr.procedure.entries.positions import *
+from kafka_dr.procedure.entries.re_replication import *
 from kafka_dr.procedure.entries.records import *
 from kafka_dr.procedure.entries.replication import *
 from kafka_dr.procedure.entries.running import *

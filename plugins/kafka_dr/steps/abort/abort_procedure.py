@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr.actions.re_replication.rollback import refuse_past_return
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import AbortNoted, ProcedureAborted, facts_of
@@ -50,7 +51,7 @@ class AbortProcedure(AbortedStep):
         """Record the abort. Take no new epoch, because the aborted run could then not roll itself back.
 
         Raises:
-            Refusal: open_target has begun.
+            Refusal: open_target has begun, or re_replicate_topics has passed its point of no return.
         """
         if procedure.progress.done(ProcedureAborted) is None:
             procedure.authority.hold()
@@ -61,6 +62,7 @@ class AbortProcedure(AbortedStep):
                     f"Nothing was aborted. In Airflow clear the failed step of {procedure.id}, if there is a failed"
                     " step; to move clients back, run failback once that procedure has completed.",
                 )
+            refuse_past_return(procedure)
             run = context["dag_run"]
             reason, at = str(context["params"]["reason"]), procedure.now()
             abort = ProcedureAborted(by=starter_of(procedure, run), reason=reason, run_id=run.run_id, at=at)

@@ -10,6 +10,7 @@ from kafka_dr.actions.clients import begun_opening, tell_to_resume
 from kafka_dr.actions.fencing.hook_fence import lift_fence_hook
 from kafka_dr.actions.fencing.rules import source_rules
 from kafka_dr.actions.flow_change.changed_flow_return import return_changed_flow
+from kafka_dr.actions.re_replication.rollback import copies_again, refuse_past_return, resume_flow
 from kafka_dr.actions.recheck import source_reopened
 from kafka_dr.actions.undo import (
     close_target,
@@ -52,6 +53,8 @@ class ReturnToSource(ProcedureStep):
         """
         if not procedure.lease.ever_held:
             return {"done": self.task_id, "touched": False}
+        # Before the intent: after the intent no step of the run could go forward.
+        refuse_past_return(procedure)
         return super().run_once(procedure, context, woken)
 
     def begin(self, procedure: Run, context: Any, woken: bool = False) -> None:
@@ -72,7 +75,8 @@ class ReturnToSource(ProcedureStep):
         if (undo := changed_flow_to_undo(procedure.progress.entries(Entry.INTENT))) is not None:
             return self._until_done(procedure, lambda: return_changed_flow(procedure, self.task_id, *undo))
         if (
-            procedure.progress.began(Step.FENCE_PRODUCERS) is None
+            not copies_again(procedure)
+            and procedure.progress.began(Step.FENCE_PRODUCERS) is None
             and procedure.progress.began(Step.FENCE_SOURCE) is None
         ):
             steps_left = left_on_returned_cluster(procedure)
@@ -92,6 +96,8 @@ class ReturnToSource(ProcedureStep):
         )
 
     def _give_back(self, procedure: Run) -> SourceReturned:
+        if copies_again(procedure):
+            return resume_flow(procedure)
         progress = procedure.progress
         if progress.began(Step.OPEN_TARGET) is not None:
             close_target(procedure, begun_opening(procedure))

@@ -81,6 +81,7 @@ def test_a_full_drill_follows_the_procedures_of_people(bench: Bench) -> None:
 @pytest.mark.parametrize("dag_id", sorted(set(PROCEDURES) - {"failover_drill"}))
 def test_no_procedure_gives_way(bench: Bench, dag_id: str) -> None:
     """Whoever holds the clusters: a procedure is refused by the lease."""
+    bench.params |= {"topics": "orders"} if PROCEDURES[dag_id].chooses_topics else {}
     context = bench.context()
     context["dag_run"].dag_id = dag_id
     run = procedure_of(context)

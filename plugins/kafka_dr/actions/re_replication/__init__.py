@@ -1,0 +1,1 @@
+"""What the steps of re_replicate_topics do and observe."""

@@ -1,0 +1,1 @@
+"""Rules of re_replicate_topics: where copying begins again, what the plan says, how two logs are compared."""

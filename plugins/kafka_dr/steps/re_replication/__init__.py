@@ -1,0 +1,1 @@
+"""Steps of re_replicate_topics."""

@@ -1,0 +1,71 @@
+"""kill -9 after every journal write of re_replicate_topics, resumed each time: one end state, nothing copied twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab.environment.bring_up import up
+from lab.environment.state import Lab
+from lab.environment.take_down import down
+from tests.faults.replication.re_replicated_site import TARGET
+from tests.faults.replication.test_re_replicated_topics import PARAMS, READERS, Copied, new_name
+from tests.faults.support.stepping import Run, stepping
+
+
+@pytest.fixture(scope="module", params=["default", "identity"])
+def copied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
+    """A lab without Airflow."""
+    state = tmp_path_factory.mktemp("lab")
+    up(state, airflow=False, policy=request.param)
+    try:
+        with stepping(Lab(state), tmp_path_factory.mktemp("steps")) as driver:
+            yield Copied(Lab(state), driver)
+    finally:
+        down(state)
+
+
+@pytest.mark.parametrize("deletes", [True, False], ids=["deleted", "kept"])
+def test_killed_after_every_journal_write(copied: Copied, deletes: bool) -> None:
+    """Each step is killed after its n-th write, for every n, and tried again; the end is the same."""
+    site, driver = copied.site, copied.driver
+    topic = copied.made(new_name())
+    remote = site.remote(topic)
+    older, others = site.contents(TARGET, remote), site.settled_offsets(copied.other)
+    run = Run({**PARAMS, "topics": topic, "delete_target_topics": deletes}, dag_id="re_replicate_topics")
+    points = {}
+    for step in (*run.steps, "close_procedure"):
+        points[step] = driver.killed_everywhere(run, step)
+        assert run.ended[step] == "done", f"{step}: {run.texts[step]}"
+    print({step: len(where) for step, where in points.items()}, flush=True)
+    assert sum(map(len, points.values())) > 25
+    assert driver.evidence(run)["outcome"] == "completed"
+    source, whole = site.contents("primary", topic), site.contents(TARGET, remote)
+    assert whole == ({p: source[p] for p in source} if deletes else {p: older[p] + source[p] for p in source})
+    held = site.positions(TARGET, READERS)
+    starts = {p: 0 if deletes else len(older[p]) for p in source}
+    assert held == held | {(remote, p): starts[p] + len(source[p]) - 7 * (p + 1) for p in source}
+    now = site.offsets()
+    assert {place: now[place] for place in others if place[0] == copied.other} == {
+        place: offset for place, offset in others.items() if place[0] == copied.other
+    }
+
+
+@pytest.mark.parametrize("until", ["stop_mirror_maker", "seed_replication"])
+def test_a_rollback_killed_after_every_journal_write(copied: Copied, until: str) -> None:
+    """Rolled back after the stop, and after offsets were set: nothing is copied again, and records flow."""
+    site, driver = copied.site, copied.driver
+    topic = copied.made(new_name())
+    before, offsets = site.contents(TARGET, site.remote(topic)), site.settled_offsets(topic)
+    run = Run({**PARAMS, "topics": topic}, dag_id="re_replicate_topics")
+    assert driver.forward(run, until=until)
+    points = driver.killed_everywhere(run, "return_to_source")
+    assert len(points) > 2 and run.ended["return_to_source"] == "done", run.texts["return_to_source"]
+    driver.step(run, "close_procedure")
+    assert driver.evidence(run)["outcome"] == "returned"
+    site.numbered(topic, 3, 300, 3)
+    site.await_copied(topic)
+    after = site.contents(TARGET, site.remote(topic))
+    assert {p: rows[:-1] for p, rows in after.items()} == before
+    assert all(site.offsets()[place] >= offset for place, offset in offsets.items())
