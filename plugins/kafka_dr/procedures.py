@@ -303,6 +303,14 @@ FAILOVER_DRILL = ProcedureDefinition(
     last_step=Step.SIGN_OFF_DRILL,
     moves_clients=False,
 )
+#: Changes nothing, so it takes no lease, and runs beside every other procedure.
+DIAGNOSE_REPLICATION = ProcedureDefinition(
+    "diagnose_replication",
+    (Step.OPEN_PROCEDURE, Step.DIAGNOSE_REPLICATION),
+    _ENDS,
+    last_step=Step.DIAGNOSE_REPLICATION,
+    moves_clients=False,
+)
 #: How the ids of runs of failover_drill begin that schedule_drills starts.
 DUE_RUN = "due__"
 #: Acts on the procedure that holds the pair of clusters, and writes to that procedure's journal.
@@ -310,7 +318,15 @@ ABORT_PROCEDURE = ProcedureDefinition("abort_procedure", (Step.ABORT_PROCEDURE,)
 
 PROCEDURES: Mapping[str, ProcedureDefinition] = {
     row.dag_id: row
-    for row in (PLANNED_FAILOVER, UNPLANNED_FAILOVER, FAILBACK, RESTORE_GROUP_OFFSETS, FAILOVER_DRILL, ABORT_PROCEDURE)
+    for row in (
+        PLANNED_FAILOVER,
+        UNPLANNED_FAILOVER,
+        FAILBACK,
+        RESTORE_GROUP_OFFSETS,
+        DIAGNOSE_REPLICATION,
+        FAILOVER_DRILL,
+        ABORT_PROCEDURE,
+    )
 }
 _PARAMS_OF_ANY = frozenset[str]().union(*(row.params for row in PROCEDURES.values()))
 
@@ -324,9 +340,10 @@ def steps_of(dag_id: str) -> tuple[Step, ...]:
 def lease_name(dag_id: str, pair: str) -> str:
     """Return the name of the lease that a run of a DAG takes on a pair of clusters.
 
-    A drill takes a lease of another name, so that it keeps no procedure from the pair.
+    A drill takes a lease of another name, so that it keeps no procedure from the pair. A diagnosis takes none.
     """
-    return f"drill:{pair}" if dag_id == FAILOVER_DRILL.dag_id else pair
+    prefix = {FAILOVER_DRILL.dag_id: "drill:", DIAGNOSE_REPLICATION.dag_id: "diagnosis:"}.get(dag_id, "")
+    return f"{prefix}{pair}"
 
 
 def foreign_params(dag_id: str) -> frozenset[str]:

@@ -50,6 +50,7 @@ class Step(StrEnum):
     PLAN_RESTORE = "plan_restore"
     APPROVE_RESTORE = "approve_restore"
     RESTORE_POSITIONS = "restore_positions"
+    DIAGNOSE_REPLICATION = "diagnose_replication"
     ABORT_PROCEDURE = "abort_procedure"
     RETURN_TO_SOURCE = "return_to_source"
     WATCH_OLD_SOURCE = "watch_old_source"

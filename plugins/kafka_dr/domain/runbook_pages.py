@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from kafka_dr.procedures import FAILOVER_DRILL, PLANNED_FAILOVER, PROCEDURES, RESTORE_GROUP_OFFSETS
+from kafka_dr.procedures import (
+    DIAGNOSE_REPLICATION,
+    FAILOVER_DRILL,
+    PLANNED_FAILOVER,
+    PROCEDURES,
+    RESTORE_GROUP_OFFSETS,
+)
 from kafka_dr.vocabulary import Step
 
 #: Tasks without a heading on stuck_procedure.md, each with the page that explains its failures.
@@ -12,6 +18,7 @@ _FAILURES_ELSEWHERE: Mapping[str, str] = {
     Step.PLAN_RESTORE: "restore_group_offsets",
     Step.APPROVE_RESTORE: "restore_group_offsets",
     Step.RESTORE_POSITIONS: "restore_group_offsets",
+    Step.DIAGNOSE_REPLICATION: "diagnose_replication",
     Step.ABORT_PROCEDURE: "abort_procedure",
     "record_positions": "record_positions",
     "check_flows": "readiness_check",
@@ -37,7 +44,11 @@ def page_of_step(dag_id: str, step: str) -> str:
     """Return `runbooks/PAGE.md#HEADING` of the heading that says what a step of the DAG `dag_id` does and proves."""
     if dag_id not in PROCEDURES:
         return page_of_failure(step)
-    if step == Step.RETURN_TO_SOURCE and dag_id in (RESTORE_GROUP_OFFSETS.dag_id, FAILOVER_DRILL.dag_id):
+    if step == Step.RETURN_TO_SOURCE and dag_id in (
+        RESTORE_GROUP_OFFSETS.dag_id,
+        DIAGNOSE_REPLICATION.dag_id,
+        FAILOVER_DRILL.dag_id,
+    ):
         return f"runbooks/{Step.ABORT_PROCEDURE}.md#{step}"  # only an abort writes this step for them
     return f"runbooks/{_EXPLAINED_ELSEWHERE.get(step, dag_id)}.md#{step}"
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.diagnosis.evidence_text import what_was_found
 from kafka_dr.domain.evidence.achieved import achieved_of, downtime_of
 from kafka_dr.domain.evidence.failures import failure_text
 from kafka_dr.domain.evidence.warnings import approved_through, breach_warnings, warnings_of
@@ -23,6 +24,7 @@ from kafka_dr.procedure.entries import (
     ClosingBegun,
     ConsumersDrained,
     DataLossAssessed,
+    DiagnosisMade,
     Line,
     OffsetsTranslated,
     Planned,
@@ -207,6 +209,8 @@ def evidence_of(
     translated, stranded = newest_fact(states, OffsetsTranslated), newest_fact(states, StrandedRecordsFound)
     plan = plan or (planned.plan if planned else None)
     failing, why = reason_for(outcome, steps, aborted)
+    if (diagnosed := newest_fact(states, DiagnosisMade)) is not None and outcome is Outcome.COMPLETED:
+        why = what_was_found(diagnosed.findings, diagnosed.not_asked)
     evidence = {
         "warnings": warnings_of(lines, request["target"]),
         "procedure_id": procedure_id,

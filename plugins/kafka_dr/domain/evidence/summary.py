@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_dr.domain.diagnosis.evidence_text import diagnosis_sentences, diagnosis_to_do
 from kafka_dr.domain.drill.page import drill_sentences, drill_to_do
 from kafka_dr.domain.drill.report import whole_section
 from kafka_dr.domain.evidence.fields import Evidence, excluded_rows, figures_by_step, step_done
@@ -32,7 +33,7 @@ from kafka_dr.domain.plain_text import (
     shorten_text,
     time_of_day,
 )
-from kafka_dr.procedures import RESTORE_GROUP_OFFSETS
+from kafka_dr.procedures import DIAGNOSE_REPLICATION, RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 ROWS_SHOWN = 100
@@ -186,6 +187,8 @@ def _lines(e: Evidence) -> tuple[list[str], list[str]]:
     if e.get("drill"):
         drill = whole_section(e)
         return list(drill_sentences(drill)), drill_to_do(drill)
+    if e["dag_id"] == DIAGNOSE_REPLICATION.dag_id:
+        return diagnosis_sentences(e), diagnosis_to_do(e)
     if e["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id:
         return restore_sentences(e), restore_to_do(e)
     return [_result_sentence(e), client_whereabouts(e), placement_sentence(e)], next_steps(e)

@@ -8,55 +8,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-from urllib.parse import quote
 
 import requests
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
 
-from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, ReadBackFailed
+from kafka_dr.hooks.connect.connect_reader import ConnectReader, connector_path
 from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker, without_secrets
 from kafka_dr.hooks.connect.offset_changes import offset_differences, offsets_body
-from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
-from kafka_dr.hooks.http_tls import HttpTls, Login
 from kafka_dr.hooks.json_endpoint import HttpAnswer
 from kafka_dr.vocabulary import MARKER_CONNECTOR
 
-_READ_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 _READ_BACK_SECONDS = 5.0
 _DEFAULT_ALIAS = "source"
 _ENABLED = "enabled"
 
 
-class MirrorMaker:
+class MirrorMaker(ConnectReader):
     """Reads and changes the connectors of one Connect worker.
 
     A read is repeated while the worker rebalances, restarts or does not answer. A write without an answer is repeated
     only after the connector's state, or its offsets, have been read again.
     """
-
-    def __init__(
-        self,
-        base_url: str,
-        auth: Login = None,
-        tls: HttpTls | None = None,
-        request_seconds: float = _READ_SECONDS,
-        scope: DrillScope | None = None,
-    ) -> None:
-        """Create the client; no request is sent yet.
-
-        Args:
-            base_url: address of the worker's REST API.
-            auth: user and password; None without a login.
-            request_seconds: how long to wait for the answer to one read before its request is sent again.
-            scope: in a drill, what may be changed.
-        """
-        self._endpoint = ConnectEndpoint(base_url, auth, tls, scope)
-        self._request_seconds = request_seconds
 
     def __repr__(self) -> str:
         return f"MirrorMaker({self._endpoint.base_url!r})"
@@ -81,9 +56,9 @@ class MirrorMaker:
         return [name for name in names if self._exists(name, timeout)]
 
     def _exists(self, name: str, timeout: float) -> bool:
-        answer = self._repeat("GET", _path(name), timeout)
+        answer = self._repeat("GET", connector_path(name), timeout)
         if answer.status != requests.codes.not_found:
-            self._endpoint.accept(answer, f"GET {_path(name)}")
+            self._endpoint.accept(answer, f"GET {connector_path(name)}")
         return answer.ok
 
     def sets_offsets(self, name: str, timeout: float = 30.0) -> bool:
@@ -93,7 +68,7 @@ class MirrorMaker:
         does not know the request. A version would prove nothing, because vendors have numbers of their own. A worker
         that can set offsets knows the state STOPPED, too, which came with Connect 3.5.
         """
-        path = f"{_path(name)}/offsets"
+        path = f"{connector_path(name)}/offsets"
         answer = self._repeat("PATCH", path, timeout, {"offsets": []})
         if answer.status in (requests.codes.not_found, requests.codes.not_allowed):
             return False
@@ -103,7 +78,7 @@ class MirrorMaker:
 
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
         """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
-        return without_secrets(self._read(f"{_path(name)}/config", timeout))
+        return without_secrets(self._read(f"{connector_path(name)}/config", timeout))
 
     def status(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
         """Return the state of one connector and of its tasks, as the worker reports it.
@@ -114,7 +89,7 @@ class MirrorMaker:
         def not_read_yet(answer: HttpAnswer) -> bool:
             return answer.status == requests.codes.not_found and self._exists(name, timeout)
 
-        answer = self._read(f"{_path(name)}/status", timeout, again=not_read_yet)
+        answer = self._read(f"{connector_path(name)}/status", timeout, again=not_read_yet)
         try:
             return ConnectorStatus.parse(name, answer, self._endpoint.shown)
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -140,7 +115,7 @@ class MirrorMaker:
         ends_at = time.monotonic() + timeout
         while not (answer := self._request_state(name, "stop", ends_at - time.monotonic())).ok:
             if time.monotonic() >= ends_at:
-                self._endpoint.accept(answer, f"PUT {_path(name)}/stop")
+                self._endpoint.accept(answer, f"PUT {connector_path(name)}/stop")
             time.sleep(_POLL_SECONDS)
 
     def pause(self, name: str, deadline: float = 60.0) -> ConnectorStatus:
@@ -163,7 +138,7 @@ class MirrorMaker:
 
     def is_enabled(self, name: str, timeout: float = 30.0) -> bool:
         """Whether a connector's setting `enabled` is not false; with false MirrorMaker 2 starts no task on a resume."""
-        return _is_enabled(self._read(f"{_path(name)}/config", timeout))
+        return _is_enabled(self._read(f"{connector_path(name)}/config", timeout))
 
     def set_enabled(self, name: str, enabled: bool, timeout: float = 30.0) -> None:
         """Set a connector's `enabled` to false, or remove this setting, whose default is true; read it back.
@@ -175,7 +150,7 @@ class MirrorMaker:
             NotReady: the connector is to be disabled, but is not STOPPED, or still has tasks.
             ReadBackFailed: Connect still reports the other value after `timeout` seconds.
         """
-        ends_at, path = time.monotonic() + timeout, f"{_path(name)}/config"
+        ends_at, path = time.monotonic() + timeout, f"{connector_path(name)}/config"
         answer = HttpAnswer(requests.codes.ok)
         while _is_enabled(config := self._read(path, timeout)) != enabled:
             # The text of an answer may repeat settings, and with them a password.
@@ -210,14 +185,14 @@ class MirrorMaker:
 
     def offsets(self, name: str, timeout: float = 60.0) -> ConnectorOffsets:
         """Return a source connector's last replicated offsets, as of Connect's last flush, up to a minute ago."""
-        answer = self._read(f"{_path(name)}/offsets", timeout)
+        answer = self._read(f"{connector_path(name)}/offsets", timeout)
         try:
             return ConnectorOffsets.parse(answer)
         except ValueError as error:
             raise self._endpoint.failure(
                 f"Connect's offsets of {name} are not those of a MirrorMaker 2 source connector",
                 error,
-                f"read connector.class with GET {self._endpoint.base_url}{_path(name)}/config. If {name} is no"
+                f"read connector.class with GET {self._endpoint.base_url}{connector_path(name)}/config. If {name} is no"
                 " MirrorSourceConnector, correct `connectors` of this flow in the topology; else find out which program"
                 f" wrote this entry into the offsets of {name}",
             ) from None
@@ -278,8 +253,8 @@ class MirrorMaker:
             raise NotReady(
                 "offsets can be changed only while the connector is STOPPED without tasks",
                 str(status),
-                f"stop {name} (PUT {_path(name)}/stop on the Connect worker), and wait until {name} has no task; no"
-                " offset was changed",
+                f"stop {name} (PUT {connector_path(name)}/stop on the Connect worker), and wait until {name} has no"
+                " task; no offset was changed",
             )
 
     def _write_until_read_back(
@@ -296,7 +271,7 @@ class MirrorMaker:
         After a write that the worker did not accept (no answer, a rebalance, a 5xx), the offsets are read before the
         next write.
         """
-        stored, ends_at, path, accepted = before, time.monotonic() + timeout, f"{_path(name)}/offsets", False
+        stored, ends_at, path, accepted = before, time.monotonic() + timeout, f"{connector_path(name)}/offsets", False
         while changes and offset_differences(expected, stored.by_alias):
             if not accepted:
                 answer = self._endpoint.attempt(
@@ -351,49 +326,10 @@ class MirrorMaker:
         A failure that a second request would also meet, such as a 404 for a connector that does not exist, is raised as
         ConnectUnavailable; any other failure is returned.
         """
-        answer = self._endpoint.attempt("PUT", f"{_path(name)}/{verb}", timeout=max(1.0, timeout))
+        answer = self._endpoint.attempt("PUT", f"{connector_path(name)}/{verb}", timeout=max(1.0, timeout))
         if not answer.ok and not answer.may_pass:
-            self._endpoint.accept(answer, f"PUT {_path(name)}/{verb}")
+            self._endpoint.accept(answer, f"PUT {connector_path(name)}/{verb}")
         return answer
-
-    def _read(
-        self, path: str, timeout: float, shape: type = dict, again: Callable[[HttpAnswer], bool] = lambda _: False
-    ) -> Any:
-        """Return the JSON of a GET, repeated as in `_repeat`."""
-        body = self._endpoint.accept(self._repeat("GET", path, timeout, again=again), f"GET {path}")
-        if not isinstance(body, shape):
-            raise self._endpoint.failure(
-                f"Connect's answer to GET {path} is not a JSON {'object' if shape is dict else 'array'}",
-                body,
-                f"make sure that {self._endpoint.base_url} is the REST API of a Connect worker, not of another program",
-            )
-        return body
-
-    def _repeat(
-        self,
-        method: str,
-        path: str,
-        timeout: float,
-        body: Any = None,
-        again: Callable[[HttpAnswer], bool] = lambda _: False,
-    ) -> HttpAnswer:
-        """Return the answer to a request that changes nothing; repeat it if the answer may pass, or by `again`."""
-        ends_at = time.monotonic() + timeout
-        attempts = Retrying(
-            stop=stop_after_delay(timeout),
-            wait=wait_exponential(0.1, max=2.0),
-            retry=retry_if_result(lambda answer: answer.may_pass or again(answer)),
-            retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # set by now
-        )
-        return attempts(
-            lambda: self._endpoint.attempt(
-                method, path, body=body, timeout=min(self._request_seconds, max(0.5, ends_at - time.monotonic()))
-            )
-        )
-
-
-def _path(name: str) -> str:
-    return f"/connectors/{quote(name, safe='')}"
 
 
 def _is_enabled(config: Mapping[str, str]) -> bool:

@@ -3,6 +3,7 @@
 Import from here. A fact is written as its `payload`; readers call `facts_of`, `facts_in` or `newest_fact` for a class.
 """
 
+from kafka_dr.procedure.entries.diagnosing import *
 from kafka_dr.procedure.entries.drills import *
 from kafka_dr.procedure.entries.fact import *
 from kafka_dr.procedure.entries.fencing import *

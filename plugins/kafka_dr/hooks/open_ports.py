@@ -1,0 +1,19 @@
+"""Tells an address that nobody listens on from one whose server does not answer."""
+
+from __future__ import annotations
+
+import socket
+from urllib.parse import urlsplit
+
+
+def accepts_connection(address: str, seconds: float) -> bool:
+    """Whether an address, `host:port` with or without a protocol before it, accepts a connection within some seconds.
+
+    The connection is closed again before anything is sent. A process that is frozen still accepts connections.
+    """
+    place = urlsplit(address if "//" in address else f"//{address}")
+    try:
+        with socket.create_connection((place.hostname or "", place.port or 0), seconds):
+            return True
+    except (OSError, ValueError):
+        return False
