@@ -42,20 +42,23 @@ def try_own_logins(procedure: Run) -> dict[str, ClusterReach]:
 def try_connectors_login(procedure: Run, connectors: FlowConnectors, name: str, role: str) -> ClusterReach:
     """Return what comes of the login to one side in a connector's configuration.
 
-    A login that the configuration only refers to (`${file:...}`), that Connect masks, or that the Kafka client here
-    cannot do, is not tried.
+    Of a login that the configuration only refers to (`${file:...}`), that Connect masks, or that the Kafka client here
+    cannot do, only the addresses are tried.
     """
     java = connectors.client_settings(name, role)
     settings = for_librdkafka(java).extra
     hidden = any("${" in value or not value.strip("*") for value in settings.values())
     needs_store = "ssl.truststore.location" in java and not {"ssl.ca.location", "ssl.ca.pem"} & settings.keys()
-    if "bootstrap.servers" not in settings or hidden or needs_store:
+    servers = settings.get("bootstrap.servers", "${")
+    if "${" in servers:
         return NOT_TRIED
+    if hidden or needs_store:
+        return NOT_TRIED if _open_ones(servers) else _unreachable(servers)
     try:
         cluster = procedure.systems.cluster_as(alias_of(procedure, role), settings)
     except (BadInput, SystemUnavailable):
         return NOT_TRIED
-    return _try_login(cluster, settings["bootstrap.servers"])
+    return _try_login(cluster, servers)
 
 
 def principals_of(procedure: Run, connectors: FlowConnectors | None, role: str) -> frozenset[str]:
@@ -71,17 +74,25 @@ def principals_of(procedure: Run, connectors: FlowConnectors | None, role: str) 
     return frozenset(filter(None, logins)) or stated
 
 
+def _open_ones(servers: str) -> list[str]:
+    """Return those of the bootstrap servers that accept a connection."""
+    addresses = [address.strip() for address in servers.split(",")]
+    return [address for address in addresses if accepts_connection(address, _CONNECT_SECONDS)]
+
+
+def _unreachable(servers: str) -> ClusterReach:
+    return ClusterReach(Reach.UNREACHABLE, f"no connection to {servers}")
+
+
 def _try_login(cluster: KafkaCluster, servers: str) -> ClusterReach:
     try:
         return ClusterReach(Reach.ANSWERS, cluster_id=cluster.cluster_id(timeout=_LOGIN_SECONDS))
     except KafkaUnavailable as error:
         if cluster.complaints() & _REFUSED:
             return ClusterReach(Reach.REFUSES_LOGIN, error.seen)
-        addresses = [address.strip() for address in servers.split(",")]
-        open_ones = [address for address in addresses if accepts_connection(address, _CONNECT_SECONDS)]
-        if open_ones:
+        if open_ones := _open_ones(servers):
             return ClusterReach(Reach.SILENT, f"{', '.join(open_ones)} accepts connections; {error.seen}")
-        return ClusterReach(Reach.UNREACHABLE, f"no connection to {servers}")
+        return _unreachable(servers)
     except BadInput as error:
         return ClusterReach(Reach.UNKNOWN, error.reason)
     finally:

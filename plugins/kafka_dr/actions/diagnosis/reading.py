@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka_dr.actions.diagnosis.flow_parts import read_connectors, read_workers, with_needed_tasks
+from kafka_dr.actions.diagnosis.foreign_records import foreign_records
 from kafka_dr.actions.diagnosis.internal_topics import internal_topic_facts
 from kafka_dr.actions.diagnosis.logins import ROLES, alias_of, principals_of, try_own_logins
 from kafka_dr.actions.diagnosis.positions import group_places, sync_spans
@@ -99,18 +100,19 @@ class SituationReader:
             role: MirrorMakerRights(view.rules, principals_of(procedure, connectors, role))
             for role, view in zip(ROLES, (o.source, o.target), strict=True)
         }
-        lag = self._try((TOPIC_TREE.id, PARTITION_TREE.id), lambda: measure_lag(procedure, o))
-        if lag is not None:
-            topics = self._try(
-                (TOPIC_TREE.id, PARTITION_TREE.id), lambda: topic_facts(procedure, o, lag, facts, rights, now)
+        topics = self._try(
+            (TOPIC_TREE.id, PARTITION_TREE.id),
+            lambda: topic_facts(procedure, o, foreign_records(procedure, o), facts, rights, now),
+        )
+        if topics is not None:
+            self._facts[TOPIC_TREE.id] = topics
+            partitions = self._try(
+                (PARTITION_TREE.id,),
+                lambda: lagging_partitions(
+                    procedure, o, measure_lag(procedure, o), topics, rights, connectors.assignments()
+                ),
             )
-            if topics is not None:
-                self._facts[TOPIC_TREE.id] = topics
-                partitions = self._try(
-                    (PARTITION_TREE.id,),
-                    lambda: lagging_partitions(procedure, o, lag, topics, rights, connectors.assignments()),
-                )
-                self._keep(PARTITION_TREE.id, partitions)
+            self._keep(PARTITION_TREE.id, partitions)
         self._read_positions(facts, settings, o, rights, now)
 
     def _read_positions(

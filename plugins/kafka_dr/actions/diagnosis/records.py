@@ -52,7 +52,7 @@ def _of(rights: Mapping[str, bool] | None, name: str) -> bool | None:
 def topic_facts(
     procedure: Run,
     o: Observation,
-    lag: FlowLag,
+    foreign: Mapping[TopicPartition, str],
     connectors: Iterable[ConnectorFacts],
     rights: Mapping[str, MirrorMakerRights],
     now: float,
@@ -60,6 +60,7 @@ def topic_facts(
     """Return what the tree of the topics asks, of each topic of the source that could be mirrored.
 
     Args:
+        foreign: partition -> what shows that the target's newest record is another writer's.
         rights: of MirrorMaker 2, by role.
         now: seconds since 1970.
     """
@@ -76,7 +77,8 @@ def topic_facts(
     create_any = _of(rights["target"].allowed("create", "cluster", [CLUSTER]), CLUSTER)
     expected, older = _expected_topics(procedure, o, names), _older_topics(procedure, o, remote, now)
     refresh, refreshes = _refresh_of(o)
-    taken, emptied = _taken_topics(o, lag), {tp.topic for tp in _emptied(o)}
+    taken = {tp.topic: f"{tp}, {text}" for tp, text in foreign.items()}
+    emptied = {tp.topic for tp in missing_copies(o.last.source_ends, o.last.target_ends, o.flow.replicated)}
     return [
         TopicFacts(
             name=topic,
@@ -156,26 +158,6 @@ def _why_impossible(name: str, existing: Collection[str]) -> str:
     plain = name.replace(".", "_")
     alike = [other for other in existing if other != name and other.replace(".", "_") == plain]
     return f"{name} collides with the target's topic {alike[0]}" if alike else ""
-
-
-def _taken_topics(o: Observation, lag: FlowLag) -> dict[str, str]:
-    """Return topic -> what shows that only another writer wrote to its name on the target."""
-    foreign = {
-        one.partition
-        for one in lag.lagging
-        if not one.found
-        and o.last.target_ends.get(one.partition, 0) > 0
-        and o.flow.replicated.get(one.partition) is None
-    }
-    return {
-        tp.topic: f"{o.scope.get(tp.topic, tp.topic)}-{tp.partition} has records up to offset {o.last.target_ends[tp]},"
-        " of which the newest is not on the source"
-        for tp in sorted(foreign)
-    }
-
-
-def _emptied(o: Observation) -> list[TopicPartition]:
-    return missing_copies(o.last.source_ends, o.last.target_ends, o.flow.replicated)
 
 
 def lagging_partitions(

@@ -126,15 +126,15 @@ PARTITION_TREE = DiagnosisTree[LaggingPartition](
     "partitions",
     lambda partition: partition.partition,
     DiagnosisQuestion(
-        "Does a finding about its connector, topic or leader explain the lag?",
-        _ask_explained,
+        "Did the source delete records that were not copied yet?",
+        _ask_overtaken,
         {
-            "yes": NothingFound("the other finding explains it"),
+            "yes": RECORDS_OVERTAKEN,
             "no": DiagnosisQuestion(
-                "Did the source delete records that were not copied yet?",
-                _ask_overtaken,
+                "Does a finding about its connector, topic or leader explain the lag?",
+                _ask_explained,
                 {
-                    "yes": RECORDS_OVERTAKEN,
+                    "yes": NothingFound("the other finding explains it"),
                     "no": DiagnosisQuestion(
                         "May MirrorMaker 2 read the topic on the source?",
                         _ask_readable,

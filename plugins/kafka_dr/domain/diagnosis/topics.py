@@ -25,7 +25,7 @@ class TopicFacts:
         refreshes: whether MirrorMaker 2 looks for new topics.
         refresh_seconds: how often it does.
         older: whether a record of the topic is older than that, and than the time it takes to create a topic.
-        taken: what shows that the target's topic has records of another writer only; "" if nothing.
+        taken: what shows that another client writes to the target's topic; "" if nothing.
         emptied: whether Connect counts records as copied although the target's log never had one.
     """
 
@@ -103,9 +103,10 @@ PARTITIONS_DIFFER = DiagnosisEnd(
 )
 TOPIC_NAME_TAKEN = DiagnosisEnd(
     "topic_name_taken",
-    "A topic of the mirrored name exists on the target and has records of another writer.",
-    "Find out which client writes to it there. Rename or delete the target's topic, or leave the topic out of `topics`;"
-    " then replicate it again from its beginning.",
+    "A topic of the mirrored name exists on the target, and its newest record is not one of the source's: another"
+    " client writes to it there.",
+    "Find out which client writes to it on the target, and stop it. If the name is another application's there, leave"
+    " the topic out of `topics`; else replicate it again from its beginning.",
 )
 COPIES_GONE = DiagnosisEnd(
     "copies_gone",
