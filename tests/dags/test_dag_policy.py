@@ -119,8 +119,12 @@ def test_the_form_allows_no_reason_that_is_refused_later() -> None:
 
 
 def test_who_takes_the_lease_takes_an_acknowledgement() -> None:
-    """Every procedure that opens one has it in its form; the abort has not, and refuses it; after a drill none runs."""
-    opening = {dag_id for dag_id, row in PROCEDURES.items() if Step.OPEN_PROCEDURE in row.steps} - {"failover_drill"}
+    """Every procedure that opens one has it in its form; the abort has not, and refuses it; after a drill none runs.
+
+    A diagnosis takes no lease.
+    """
+    without = {"failover_drill", "diagnose_replication"}
+    opening = {dag_id for dag_id, row in PROCEDURES.items() if Step.OPEN_PROCEDURE in row.steps} - without
     assert {dag_id for dag_id in PROCEDURES if "acknowledge_cool_down" in procedure_form(dag_id)} == opening
     assert "acknowledge_cool_down" in foreign_params("abort_procedure")
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 def accepts_connection(address: str, seconds: float) -> bool:
-    """Whether an address, `host:port` with or without a protocol before it, accepts a connection within some seconds.
+    """Whether an address, `host:port` or `PROTOCOL://host:port`, accepts a connection in time.
 
     The connection is closed again before anything is sent. A process that is frozen still accepts connections.
     """

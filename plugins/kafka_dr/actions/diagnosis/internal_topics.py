@@ -65,7 +65,7 @@ def _offset_syncs(procedure: Run, o: Observation, copies: bool, now: float) -> I
 
 
 def _records_since(procedure: Run, o: Observation, newest: float | None, now: float) -> str:
-    """Return how many records were written since the newest offset sync, long enough ago to have caused one; "": none.
+    """Return how many records since the newest offset sync should have caused another; "" if none.
 
     Args:
         newest: time of that sync, in seconds since 1970; None without one.

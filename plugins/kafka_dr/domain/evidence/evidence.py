@@ -117,7 +117,10 @@ def _newest_state(lines: Sequence[Line], step: str) -> Line | None:
 
 
 def reason_for(
-    outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: ProcedureAborted | None = None
+    outcome: Outcome,
+    steps: Sequence[Mapping[str, Any]],
+    aborted: ProcedureAborted | None = None,
+    diagnosed: DiagnosisMade | None = None,
 ) -> tuple[str | None, str]:
     """Return the id of the step that failed (None if none did), and the reason for the outcome as text.
 
@@ -125,7 +128,10 @@ def reason_for(
 
     Args:
         aborted: who aborted the procedure, and why; used only if the outcome is ABORTED.
+        diagnosed: what a diagnosis found: it completes also with findings; None for other procedures.
     """
+    if outcome is Outcome.COMPLETED and diagnosed is not None:
+        return None, what_was_found(diagnosed.findings, diagnosed.not_asked)
     if outcome is Outcome.COMPLETED:
         return None, "every step was done and read back"
     if outcome is Outcome.ABORTED and aborted is not None:
@@ -208,9 +214,7 @@ def evidence_of(
     fenced = newest_fact(states, ProducersFenced) or newest_fact(states, SourceFenced)
     translated, stranded = newest_fact(states, OffsetsTranslated), newest_fact(states, StrandedRecordsFound)
     plan = plan or (planned.plan if planned else None)
-    failing, why = reason_for(outcome, steps, aborted)
-    if (diagnosed := newest_fact(states, DiagnosisMade)) is not None and outcome is Outcome.COMPLETED:
-        why = what_was_found(diagnosed.findings, diagnosed.not_asked)
+    failing, why = reason_for(outcome, steps, aborted, newest_fact(states, DiagnosisMade))
     evidence = {
         "warnings": warnings_of(lines, request["target"]),
         "procedure_id": procedure_id,

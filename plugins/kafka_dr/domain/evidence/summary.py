@@ -11,18 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_dr.domain.diagnosis.evidence_text import diagnosis_sentences, diagnosis_to_do
 from kafka_dr.domain.drill.page import drill_sentences, drill_to_do
 from kafka_dr.domain.drill.report import whole_section
 from kafka_dr.domain.evidence.fields import Evidence, excluded_rows, figures_by_step, step_done
 from kafka_dr.domain.evidence.loss_chart import loss_picture
 from kafka_dr.domain.evidence.next_steps import failures_of, next_steps
+from kafka_dr.domain.evidence.without_moves import texts_without_move
 from kafka_dr.domain.evidence.timeline import TimeLine, client_downtime, time_line
 from kafka_dr.domain.evidence.whereabouts import client_whereabouts, placement_sentence
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss.loss_page import what_was_listed
 from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Verdict, objective_text
-from kafka_dr.domain.offsets.restore_plan import restore_sentences, restore_to_do
 from kafka_dr.domain.plain_text import (
     Shown,
     count_of,
@@ -33,7 +32,6 @@ from kafka_dr.domain.plain_text import (
     shorten_text,
     time_of_day,
 )
-from kafka_dr.procedures import DIAGNOSE_REPLICATION, RESTORE_GROUP_OFFSETS
 from kafka_dr.vocabulary import Outcome, Step, TranslationClass
 
 ROWS_SHOWN = 100
@@ -187,10 +185,8 @@ def _lines(e: Evidence) -> tuple[list[str], list[str]]:
     if e.get("drill"):
         drill = whole_section(e)
         return list(drill_sentences(drill)), drill_to_do(drill)
-    if e["dag_id"] == DIAGNOSE_REPLICATION.dag_id:
-        return diagnosis_sentences(e), diagnosis_to_do(e)
-    if e["dag_id"] == RESTORE_GROUP_OFFSETS.dag_id:
-        return restore_sentences(e), restore_to_do(e)
+    if (texts := texts_without_move(e)) is not None:
+        return texts
     return [_result_sentence(e), client_whereabouts(e), placement_sentence(e)], next_steps(e)
 
 

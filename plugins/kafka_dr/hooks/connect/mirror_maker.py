@@ -14,7 +14,7 @@ import requests
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, DeadlinePassed, NotReady, ReadBackFailed
-from kafka_dr.hooks.connect.connect_reader import ConnectReader, connector_path
+from kafka_dr.hooks.connect.connector_requests import ConnectorRequests, connector_path
 from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker, without_secrets
 from kafka_dr.hooks.connect.offset_changes import offset_differences, offsets_body
 from kafka_dr.hooks.json_endpoint import HttpAnswer
@@ -26,7 +26,7 @@ _DEFAULT_ALIAS = "source"
 _ENABLED = "enabled"
 
 
-class MirrorMaker(ConnectReader):
+class MirrorMaker(ConnectorRequests):
     """Reads and changes the connectors of one Connect worker.
 
     A read is repeated while the worker rebalances, restarts or does not answer. A write without an answer is repeated

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, OutsideDrill
 from kafka_dr.hooks.connect.canary_connector import CanaryConnector
-from kafka_dr.hooks.connect.connect_reader import ConnectReader
+from kafka_dr.hooks.connect.connector_requests import ConnectorRequests
 from kafka_dr.hooks.connect.marker_connector import MarkerConnector
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
@@ -69,7 +69,7 @@ READS = {
 
 def test_every_method_is_known() -> None:
     """A method that is added to MirrorMaker must be named here."""
-    public = {name for name in (*vars(MirrorMaker), *vars(ConnectReader)) if not name.startswith("_")}
+    public = {name for name in (*vars(MirrorMaker), *vars(ConnectorRequests)) if not name.startswith("_")}
     assert public == READS | set(ACTS)
 
 

@@ -19,7 +19,7 @@ _READ_SECONDS = 10.0
 _ASSIGNED = "task.assigned.partitions"
 
 
-class ConnectReader:
+class ConnectorRequests:
     """Reads what a worker's REST API says of connectors; changes nothing."""
 
     def __init__(
