@@ -16,9 +16,9 @@ from kafka_dr.domain.drill.report import whole_section
 from kafka_dr.domain.evidence.fields import Evidence, excluded_rows, figures_by_step, step_done
 from kafka_dr.domain.evidence.loss_chart import loss_picture
 from kafka_dr.domain.evidence.next_steps import failures_of, next_steps
-from kafka_dr.domain.evidence.without_moves import texts_without_move
 from kafka_dr.domain.evidence.timeline import TimeLine, client_downtime, time_line
 from kafka_dr.domain.evidence.whereabouts import client_whereabouts, placement_sentence
+from kafka_dr.domain.evidence.without_moves import texts_without_move
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss.loss_page import what_was_listed
 from kafka_dr.domain.objectives.verdict import POSSIBLE_BREACH, Verdict, objective_text
