@@ -33,7 +33,7 @@ from tests.faults.support.stepping import Run, Stepping
 SOURCE_CONNECTOR, CHECKPOINT_CONNECTOR = (connector_name(SOURCE, TARGET, kind) for kind in ("source", "checkpoint"))
 HEARTBEAT_CONNECTOR = connector_name(TARGET, SOURCE, "heartbeat")
 SOURCE_JAAS, TARGET_JAAS = (f"{role}.cluster.sasl.jaas.config" for role in ("source", "target"))
-_SECONDS, _SETTLED_SECONDS = 30.0, 90.0
+_SECONDS, _SETTLED_SECONDS = 30.0, 60.0
 _NUMBERS = count(1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,10 +13,13 @@ from kafka_dr.domain.diagnosis.connectors import ConnectorFacts
 from kafka_dr.domain.diagnosis.workers import WorkerFacts
 from kafka_dr.domain.readiness.observation import Observation
 from kafka_dr.errors import BadInput, ConnectUnavailable, SystemUnavailable
+from kafka_dr.hooks.connect.connector_state import ConnectorStatus
 from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.procedure.run import Run
 
 _WORKER_SECONDS = 15.0
+#: How long Connect may take for a rebalance, and how often its state is read meanwhile, in seconds.
+_SETTLED_SECONDS, _LOOK_AGAIN_SECONDS = 15.0, 0.5
 _NO_LOGIN = re.compile(r"\bHTTP 40[13]\b")
 
 
@@ -52,7 +56,7 @@ def read_connectors(
         if name not in existing:
             facts.append(ConnectorFacts(name, kind, state=""))
             continue
-        status = connectors.status(name)
+        status = _settled_status(connectors, name)
         facts.append(
             ConnectorFacts(
                 name=name,
@@ -67,6 +71,17 @@ def read_connectors(
             )
         )
     return facts
+
+
+def _settled_status(connectors: FlowConnectors, name: str) -> ConnectorStatus:
+    """Return a connector's state; while Connect assigns or starts it, or a task of it, look again for some seconds."""
+    ends_at = time.monotonic() + _SETTLED_SECONDS
+    while True:
+        status = connectors.status(name)
+        passing = {status.state, *status.tasks.values()} & {"UNASSIGNED", "RESTARTING"}
+        if not passing or time.monotonic() >= ends_at:
+            return status
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def with_needed_tasks(connectors: list[ConnectorFacts], o: Observation) -> list[ConnectorFacts]:

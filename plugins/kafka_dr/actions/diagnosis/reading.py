@@ -18,7 +18,7 @@ from kafka_dr.actions.diagnosis.positions import group_places, sync_spans
 from kafka_dr.actions.diagnosis.records import MirrorMakerRights, lagging_partitions, topic_facts
 from kafka_dr.actions.readiness.lag import measure_lag
 from kafka_dr.actions.readiness.observe import observed_at_rest
-from kafka_dr.domain.diagnosis.clusters import CLUSTER_TREE, ClusterFacts, ClusterReach, Reach
+from kafka_dr.domain.diagnosis.clusters import CLUSTER_TREE, ClusterFacts, ClusterReach
 from kafka_dr.domain.diagnosis.connectors import CONNECTOR_TREE, ConnectorFacts
 from kafka_dr.domain.diagnosis.diagnosis import TREES, Situation
 from kafka_dr.domain.diagnosis.groups import GROUP_TREE, GroupPlace
@@ -61,7 +61,6 @@ class SituationReader:
         """Return what was read of the run's flow."""
         procedure = self._procedure
         logins = try_own_logins(procedure)
-        answering = all(login.reach is Reach.ANSWERS for login in logins.values())
         self._facts[CLUSTER_TREE.id] = _cluster_facts(procedure, logins, {})
         connectors = procedure.mirror_maker(procedure.flow)
         workers = read_workers(procedure, connectors, logins["target"].cluster_id)
@@ -69,27 +68,34 @@ class SituationReader:
         if any(worker.failure for worker in workers):
             self._leave_out((CONNECTOR_TREE.id, *_OF_RECORDS), "a Connect worker does not answer")
         else:
-            self._read_flow(connectors, logins, answering)
+            self._read_flow(connectors, logins)
         return Situation(self._facts, self._unread, self._failures)
 
     def _read_flow(
         self,
         connectors: FlowConnectors,
         logins: Mapping[str, ClusterReach],
-        answering: bool,
     ) -> None:
         facts = self._try((CONNECTOR_TREE.id,), lambda: read_connectors(self._procedure, connectors, logins))
         if facts is None:
             return self._leave_out(_OF_RECORDS, "the connectors could not be read")
         self._facts[CONNECTOR_TREE.id] = facts
-        if not answering:
-            return self._leave_out(_OF_RECORDS, "a cluster does not answer")
+        if why := self._why_not_records(facts):
+            return self._leave_out(_OF_RECORDS, why)
         o = self._try(_OF_RECORDS, lambda: observed_at_rest(self._procedure, {}))
         if o is not None:
             self._facts[CLUSTER_TREE.id] = _cluster_facts(self._procedure, logins, _leaderless(o))
             self._facts[CONNECTOR_TREE.id] = facts = with_needed_tasks(facts, o)
             self._read_records(connectors, facts, o)
         return None
+
+    def _why_not_records(self, connectors: Sequence[ConnectorFacts]) -> str:
+        """Return why it makes no sense to read records and positions; "" if it does."""
+        found = [finding for tree in (CLUSTER_TREE, WORKER_TREE) for finding in find_ends(tree, self._facts[tree.id])]
+        if found:
+            return f"first mend {first_few([finding.end.id for finding in found])}"
+        missing = [one.name for one in connectors if one.kind == "source" and not one.state]
+        return f"the source connector {missing[0]} is missing" if missing else ""
 
     def _read_records(self, connectors: FlowConnectors, facts: Sequence[ConnectorFacts], o: Observation) -> None:
         procedure, now = self._procedure, self._procedure.journal.now().timestamp()
