@@ -47,7 +47,7 @@ def try_connectors_login(procedure: Run, connectors: FlowConnectors, name: str, 
     """
     java = connectors.client_settings(name, role)
     settings = for_librdkafka(java).extra
-    hidden = any("${" in value or not value.strip("*") for value in settings.values())
+    hidden = any("${" in value or (value and not value.strip("*")) for value in java.values())
     needs_store = "ssl.truststore.location" in java and not {"ssl.ca.location", "ssl.ca.pem"} & settings.keys()
     servers = settings.get("bootstrap.servers", "${")
     if "${" in servers:
