@@ -11,7 +11,8 @@ def accepts_connection(address: str, seconds: float) -> bool:
 
     The connection is closed again before anything is sent. A process that is frozen still accepts connections.
     """
-    place = urlsplit(address if "//" in address else f"//{address}")
+    # Kafka's names of protocols, such as SASL_SSL, are none that URLs may have.
+    place = urlsplit(f"//{address.rpartition('//')[2]}")
     try:
         with socket.create_connection((place.hostname or "", place.port or 0), seconds):
             return True

@@ -156,13 +156,8 @@ def _ask_exists(connector: ConnectorFacts) -> Reply:
 
 def _ask_state(connector: ConnectorFacts) -> Reply:
     tasks = ", ".join(f"task {task} {state}" for task, state in sorted(connector.tasks.items())) or "no tasks"
-    seen = f"{connector.name}: {connector.state}, {tasks}"
-    states = {connector.state, *connector.tasks.values()}
-    if connector.state in ("STOPPED", "PAUSED"):
-        return Reply("stopped or paused", seen)
-    if "FAILED" not in states and states & {"UNASSIGNED", "RESTARTING", "UNKNOWN"}:
-        return Reply("not assigned", seen)
-    return Reply("runs, or has failed", seen)
+    stands = connector.state in ("STOPPED", "PAUSED")
+    return Reply("yes" if stands else "no", f"{connector.name}: {connector.state}, {tasks}")
 
 
 def _ask_resting(connector: ConnectorFacts) -> Reply:
@@ -195,6 +190,12 @@ def _login_question(
         ask,
         {"refuses the login": refused, "another address": wrong, "yes, or unknown": then},
     )
+
+
+def _ask_assigned(connector: ConnectorFacts) -> Reply:
+    states = {connector.state, *connector.tasks.values()}
+    waits = "FAILED" not in states and states & {"UNASSIGNED", "RESTARTING", "UNKNOWN"}
+    return Reply("no" if waits else "yes")
 
 
 def _ask_failed(connector: ConnectorFacts) -> Reply:
@@ -240,7 +241,13 @@ _FAILED = DiagnosisQuestion[ConnectorFacts](
         "no": _ENABLED,
     },
 )
-_TARGET = _login_question("target", TARGET_LOGIN_REFUSED, TARGET_ADDRESS_WRONG, _FAILED)
+_ASSIGNED = DiagnosisQuestion[ConnectorFacts](
+    "Has Connect assigned and started it, with its tasks?",
+    _ask_assigned,
+    {"no": CONNECTOR_UNASSIGNED, "yes": _FAILED},
+)
+# A connector that cannot log in may also stay UNASSIGNED, or fail: so the logins are asked about first.
+_TARGET = _login_question("target", TARGET_LOGIN_REFUSED, TARGET_ADDRESS_WRONG, _ASSIGNED)
 _SOURCE = _login_question("source", SOURCE_LOGIN_REFUSED, SOURCE_ADDRESS_WRONG, _TARGET)
 
 CONNECTOR_TREE = DiagnosisTree[ConnectorFacts](
@@ -252,16 +259,15 @@ CONNECTOR_TREE = DiagnosisTree[ConnectorFacts](
         {
             "no": CONNECTOR_MISSING,
             "yes": DiagnosisQuestion(
-                "Which state has it?",
+                "Is it stopped or paused?",
                 _ask_state,
                 {
-                    "stopped or paused": DiagnosisQuestion(
+                    "yes": DiagnosisQuestion(
                         "Is it stopped on purpose?",
                         _ask_resting,
                         {"opposite flow": FLOW_AT_REST, "procedure": HELD_BY_PROCEDURE, "no": CONNECTOR_STOPPED},
                     ),
-                    "not assigned": CONNECTOR_UNASSIGNED,
-                    "runs, or has failed": _SOURCE,
+                    "no": _SOURCE,
                 },
             ),
         },

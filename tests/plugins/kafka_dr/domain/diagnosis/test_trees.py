@@ -121,6 +121,7 @@ REACHED: dict[str, list[tuple[DiagnosisTree[Any], Any]]] = {
         ),
     ],
     "source_address_wrong": [
+        (CONNECTOR_TREE, replace(CONNECTOR, state="UNASSIGNED", logins={"source": GONE})),
         (CONNECTOR_TREE, replace(CONNECTOR, logins={"source": GONE})),
         (CONNECTOR_TREE, replace(CONNECTOR, logins={"source": OTHER})),
     ],
