@@ -57,7 +57,10 @@ class ConnectorStatus:
         tasks = {int(task["id"]): str(task["state"]) for task in answer["tasks"]}
         parts = [("connector", answer["connector"]), *((f"task {task['id']}", task) for task in answer["tasks"])]
         traces = {what: shown(part["trace"].partition("\n")[0]) for what, part in parts if part.get("trace")}
-        causes = {what: shown("; ".join(_exceptions_in(part["trace"]))) for what, part in parts if part.get("trace")}
+        # Line by line, because a long text is shown only in part, and the last cause is the true one.
+        causes = {
+            what: "; ".join(map(shown, _exceptions_in(part["trace"]))) for what, part in parts if part.get("trace")
+        }
         return cls(name, str(answer["connector"]["state"]), tasks, traces, causes)
 
     @property
