@@ -110,6 +110,16 @@ class DiagnosedSite:
         finally:
             self.delete(topic)
 
+    def has_records(self, topic: str, count: int = 3) -> bool:
+        """Whether the target's only partition of a topic has so many records."""
+        remote = self.site.remote(topic)
+        if not self.site.has_copies(topic):
+            return False
+        watched = Consumer({**self.site.lab.client_properties(TARGET, "admin"), "group.id": "ends"})
+        end = watched.get_watermark_offsets(TopicPartition(remote, 0), timeout=_SECONDS)[1]
+        watched.close()
+        return bool(end >= count)
+
     def write_to_target(self, topic: str) -> None:
         """Another client writes a record to a topic of the target."""
         producer = Producer(self.site.lab.client_properties(TARGET, "admin"))

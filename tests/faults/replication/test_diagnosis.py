@@ -157,7 +157,7 @@ def new_beside(site: DiagnosedSite, **settings: str) -> Iterator[None]:
 def other_partitions(site: DiagnosedSite) -> Iterator[None]:
     """The target's topic has more partitions."""
     with site.fresh() as topic:
-        until(lambda: site.site.has_copies(topic), "the copy", 60.0)
+        until(lambda: site.has_records(topic), "the copies", 60.0)
         site.add_partitions(TARGET, topic, 2)
         yield
 
@@ -166,7 +166,7 @@ def other_partitions(site: DiagnosedSite) -> Iterator[None]:
 def foreign_writer(site: DiagnosedSite) -> Iterator[None]:
     """Another client writes to a topic of the mirrored name on the target."""
     with site.fresh() as topic:
-        until(lambda: site.site.has_copies(topic), "the copy", 60.0)
+        until(lambda: site.has_records(topic), "the copies", 60.0)
         site.write_to_target(topic)
         yield
 
@@ -175,7 +175,7 @@ def foreign_writer(site: DiagnosedSite) -> Iterator[None]:
 def copies_deleted(site: DiagnosedSite) -> Iterator[None]:
     """The target's topic is deleted; MirrorMaker 2 makes it again, empty."""
     with site.fresh() as topic:
-        until(lambda: site.site.has_copies(topic), "the copy", 60.0)
+        until(lambda: site.has_records(topic), "the copies", 60.0)
         site.is_healthy()
         (deleted,) = site.site.admins[TARGET].delete_topics([topic]).values()
         deleted.result(30)
@@ -186,7 +186,7 @@ def copies_deleted(site: DiagnosedSite) -> Iterator[None]:
 def overtaken(site: DiagnosedSite) -> Iterator[None]:
     """The source deletes records while the connector that would copy them is stopped."""
     with site.fresh() as topic:
-        until(lambda: site.site.has_copies(topic), "the copy", 60.0)
+        until(lambda: site.has_records(topic), "the copies", 60.0)
         site.is_healthy()
         with site.site.stopped():
             site.site.write(topic, 4)
@@ -198,7 +198,7 @@ def overtaken(site: DiagnosedSite) -> Iterator[None]:
 def in_a_circle(site: DiagnosedSite) -> Iterator[None]:
     """Both directions run on one topic."""
     with site.fresh() as topic:
-        until(lambda: site.site.has_copies(topic), "the copy", 60.0)
+        until(lambda: site.has_records(topic), "the copies", 60.0)
         with site.reverse_running(topic):
             yield
 

@@ -104,7 +104,7 @@ PARTITIONS_DIFFER = DiagnosisEnd(
 TOPIC_NAME_TAKEN = DiagnosisEnd(
     "topic_name_taken",
     "A topic of the mirrored name exists on the target, and its newest record is not one of the source's: another"
-    " client writes to it there.",
+    " client writes to it there. Its older records are not looked at.",
     "Find out which client writes to it on the target, and stop it. If the name is another application's there, leave"
     " the topic out of `topics`; else replicate it again from its beginning.",
 )
