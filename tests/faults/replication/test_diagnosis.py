@@ -33,7 +33,8 @@ from tests.faults.support.stepping import stepping
 Fault = Callable[[DiagnosedSite], AbstractContextManager[object]]
 #: Limits that let faults be seen soon.
 LIMITS = {"record_age_seconds": 10.0, "replication_latency_seconds": 10.0, "checkpoint_latency_seconds": 20.0}
-CONNECTORS = {"source": SOURCE_CONNECTOR, "checkpoint": CHECKPOINT_CONNECTOR, "heartbeat": HEARTBEAT_CONNECTOR}
+WITHOUT_HEARTBEATS = {"source": SOURCE_CONNECTOR, "checkpoint": CHECKPOINT_CONNECTOR}
+CONNECTORS = WITHOUT_HEARTBEATS | {"heartbeat": HEARTBEAT_CONNECTOR}
 #: MirrorMaker 2 writes group positions here, so that this can be seen to fail, too.
 GROUP_SYNC = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
 
@@ -284,7 +285,7 @@ CASES: dict[str, Case] = {
     ),
     "the worker refuses the login": (lambda site: site.worker_answers(401), ("worker_refuses_login",), ()),
     "the topology names the other worker": (
-        lambda site: site.site.flow(connect=f"connect_{SOURCE}"),
+        lambda site: site.site.flow(connect=f"connect_{SOURCE}", connectors=WITHOUT_HEARTBEATS),
         ("worker_writes_elsewhere", "connector_missing"),
         (),
     ),
