@@ -6,6 +6,7 @@ takes back what it changed, and the next begins with nothing found.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
@@ -97,6 +98,8 @@ def write_denied(site: DiagnosedSite) -> Iterator[None]:
 def read_denied(site: DiagnosedSite) -> Iterator[None]:
     """MirrorMaker 2 may describe the idle topic on the source, and not read it, while records are written."""
     with site.denied(SOURCE, "TOPIC", IDLE, "READ"):
+        # A fetch that waits for records was allowed before, and would still get them.
+        time.sleep(2.0)
         site.site.write(IDLE, 3)
         yield
 

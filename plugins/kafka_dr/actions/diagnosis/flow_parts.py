@@ -85,11 +85,13 @@ def _settled_status(connectors: FlowConnectors, name: str) -> ConnectorStatus:
 
 
 def with_needed_tasks(connectors: list[ConnectorFacts], o: Observation) -> list[ConnectorFacts]:
-    """Return the connectors, each with whether a topic or group is there for which it needs a task."""
-    sources = o.flow.mirrors.connectors_with(o.scope)
-    return [
-        replace(one, needs_tasks=one.name in sources if one.kind == "source" else bool(o.groups)) for one in connectors
-    ]
+    """Return the connectors, each source connector with whether a topic is there for which it needs a task.
+
+    A checkpoint connector has no task either while it has not looked for a new group, or may not see one: the tree of
+    the groups tells these apart.
+    """
+    sources = o.flow.mirrors.connectors_with(o.scope) if o.scope else frozenset()
+    return [replace(one, needs_tasks=one.kind == "source" and one.name in sources) for one in connectors]
 
 
 def _why_at_rest(procedure: Run) -> str:

@@ -174,7 +174,8 @@ def lagging_partitions(
         tasks: partition, such as `orders-3` -> connector and task that copies it.
     """
     limit, lags = procedure.flow.readiness.record_age_seconds, {one.partition: one for one in lag.lagging}
-    late = {tp for tp, one in lags.items() if _age(lag, one) > limit}
+    # Of a record without a timestamp the age is unknown, and unknown is never taken for good.
+    late = {tp for tp, one in lags.items() if one.since is None or _age(lag, one) > limit}
     wanted = sorted({*late, *standing_still(o.first, o.last), *_overtaken(o)})
     if not wanted:
         return []
