@@ -174,8 +174,9 @@ def lagging_partitions(
         tasks: partition, such as `orders-3` -> connector and task that copies it.
     """
     limit, lags = procedure.flow.readiness.record_age_seconds, {one.partition: one for one in lag.lagging}
-    # Of a record without a timestamp the age is unknown, and unknown is never taken for good.
-    late = {tp for tp, one in lags.items() if one.since is None or _age(lag, one) > limit}
+    grown = {tp for tp, end in o.last.target_ends.items() if end > o.first.target_ends.get(tp, end)}
+    # An unknown age is not taken for good, unless the copies are seen to come.
+    late = {tp for tp, one in lags.items() if _age(lag, one) > limit or (one.since is None and tp not in grown)}
     wanted = sorted({*late, *standing_still(o.first, o.last), *_overtaken(o)})
     if not wanted:
         return []
