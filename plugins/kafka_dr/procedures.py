@@ -422,6 +422,14 @@ RECONCILE_CLUSTERS = ProcedureDefinition(
     moves_clients=False,
     only_reads=True,
 )
+DIAGNOSE_REPLICATION = ProcedureDefinition(
+    "diagnose_replication",
+    (Step.OPEN_PROCEDURE, Step.DIAGNOSE_REPLICATION),
+    _ENDS,
+    last_step=Step.DIAGNOSE_REPLICATION,
+    moves_clients=False,
+    only_reads=True,
+)
 #: How the ids of runs of failover_drill begin that schedule_drills starts.
 DUE_RUN = "due__"
 #: Acts on the procedure that holds the pair of clusters, and writes to that procedure's journal.
@@ -437,6 +445,7 @@ PROCEDURES: Mapping[str, ProcedureDefinition] = {
         RE_REPLICATE_TOPICS,
         CHANGE_REPLICATION,
         RECONCILE_CLUSTERS,
+        DIAGNOSE_REPLICATION,
         FAILOVER_DRILL,
         ABORT_PROCEDURE,
     )

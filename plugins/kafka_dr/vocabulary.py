@@ -65,6 +65,7 @@ class Step(StrEnum):
     START_REPLICATION = "start_replication"
     VERIFY_COPIES = "verify_copies"
     PLACE_TARGET_GROUPS = "place_target_groups"
+    DIAGNOSE_REPLICATION = "diagnose_replication"
     ABORT_PROCEDURE = "abort_procedure"
     RETURN_TO_SOURCE = "return_to_source"
     WATCH_OLD_SOURCE = "watch_old_source"

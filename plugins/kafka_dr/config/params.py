@@ -153,9 +153,9 @@ _CHOICES: dict[str, Any] = {
 class Request(Model):
     """A run's checked params.
 
-        topics: `.*`, all topics of the flow, unless the procedure takes chosen topics: of others, `check_params` refuses
-            a narrower choice for now.
-            narrower choice for now.
+    Attributes:
+        topics: `.*`, all topics of the flow, unless the procedure takes chosen topics: of others, `check_params`
+            refuses a narrower choice for now.
         groups: always `.*`, all groups of the flow: `check_params` refuses a narrower choice for now.
         deadlines: the topology's deadlines, overridden by the run's params.
         start_reverse_replication: whether the reverse flow is started at the end of the run, so that the new primary

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping
 
 from kafka_dr.procedures import (
     CHANGE_REPLICATION,
+    DIAGNOSE_REPLICATION,
     FAILOVER_DRILL,
     PLANNED_FAILOVER,
     PROCEDURES,
@@ -16,7 +17,9 @@ from kafka_dr.procedures import (
 from kafka_dr.vocabulary import Step
 
 #: DAGs that no rollback belongs to.
-_NEVER_RETURN = (RESTORE_GROUP_OFFSETS.dag_id, RECONCILE_CLUSTERS.dag_id, FAILOVER_DRILL.dag_id)
+_NEVER_RETURN = tuple(
+    row.dag_id for row in (RESTORE_GROUP_OFFSETS, RECONCILE_CLUSTERS, DIAGNOSE_REPLICATION, FAILOVER_DRILL)
+)
 #: Tasks without a heading on stuck_procedure.md, each with the page that explains its failures.
 _FAILURES_ELSEWHERE: Mapping[str, str] = {
     Step.PLAN_RESTORE: "restore_group_offsets",
@@ -25,6 +28,7 @@ _FAILURES_ELSEWHERE: Mapping[str, str] = {
     **{step: CHANGE_REPLICATION.dag_id for step in CHANGE_REPLICATION.steps if step != Step.OPEN_PROCEDURE},
     Step.SET_BOUNDS: "reconcile_clusters",
     Step.COMPARE_RECORDS: "reconcile_clusters",
+    Step.DIAGNOSE_REPLICATION: "diagnose_replication",
     Step.ABORT_PROCEDURE: "abort_procedure",
     "record_positions": "record_positions",
     "check_flows": "readiness_check",

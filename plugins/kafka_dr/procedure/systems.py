@@ -79,6 +79,10 @@ class Systems:
         """Return a new client of one cluster, which shares neither connections nor caches with other clients."""
         return KafkaCluster(alias, self.connections.kafka(self.topology.cluster(alias).connection), self.scope)
 
+    def cluster_as(self, alias: str, settings: dict[str, Any]) -> KafkaCluster:
+        """Return a new client of one cluster that logs in with these settings of librdkafka."""
+        return KafkaCluster(alias, settings, self.scope)
+
     def reader(self, alias: str, isolation: str = "read_uncommitted") -> RecordReader:
         """Return a new reader of one cluster's records."""
         return RecordReader(self.connections.kafka(self.topology.cluster(alias).connection), alias, isolation)

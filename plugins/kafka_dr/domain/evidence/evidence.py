@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.diagnosis.evidence_text import what_was_found
 from kafka_dr.domain.evidence.achieved import achieved_of, downtime_of
 from kafka_dr.domain.evidence.failures import failure_text
 from kafka_dr.domain.evidence.warnings import approved_through, breach_warnings, warnings_of
@@ -25,6 +26,7 @@ from kafka_dr.procedure.entries import (
     ConnectorsToStop,
     ConsumersDrained,
     DataLossAssessed,
+    DiagnosisMade,
     Line,
     OffsetsTranslated,
     Planned,
@@ -119,7 +121,10 @@ def _newest_state(lines: Sequence[Line], step: str) -> Line | None:
 
 
 def reason_for(
-    outcome: Outcome, steps: Sequence[Mapping[str, Any]], aborted: ProcedureAborted | None = None
+    outcome: Outcome,
+    steps: Sequence[Mapping[str, Any]],
+    aborted: ProcedureAborted | None = None,
+    diagnosed: DiagnosisMade | None = None,
 ) -> tuple[str | None, str]:
     """Return the id of the step that failed (None if none did), and the reason for the outcome as text.
 
@@ -127,7 +132,10 @@ def reason_for(
 
     Args:
         aborted: who aborted the procedure, and why; used only if the outcome is ABORTED.
+        diagnosed: what a diagnosis found: it completes also with findings; None for other procedures.
     """
+    if outcome is Outcome.COMPLETED and diagnosed is not None:
+        return None, what_was_found(diagnosed.findings, diagnosed.not_asked)
     if outcome is Outcome.COMPLETED:
         return None, "every step was done and read back"
     if outcome is Outcome.ABORTED and aborted is not None:
@@ -210,7 +218,7 @@ def evidence_of(
     fenced = newest_fact(states, ProducersFenced) or newest_fact(states, SourceFenced)
     translated, stranded = newest_fact(states, OffsetsTranslated), newest_fact(states, StrandedRecordsFound)
     plan = plan or (planned.plan if planned else None)
-    failing, why = reason_for(outcome, steps, aborted)
+    failing, why = reason_for(outcome, steps, aborted, newest_fact(states, DiagnosisMade))
     evidence = {
         "warnings": warnings_of(lines, request["target"]),
         "procedure_id": procedure_id,

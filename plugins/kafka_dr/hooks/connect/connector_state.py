@@ -9,6 +9,7 @@ from typing import Any
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.redaction import HIDDEN
 
+_MOST_CAUSES = 10
 _SECRET_WORDS = ("password", "jaas", "secret", "token", "credential", "private", "ssl.keystore.key", "basic.auth")
 
 
@@ -34,12 +35,14 @@ class ConnectorStatus:
     Attributes:
         tasks: state by task id.
         traces: first line of each failed part's stack trace; the part is "connector" or, for example, "task 0".
+        causes: by the same parts, the lines of the stack trace that name exceptions, the first line included.
     """
 
     name: str
     state: str
     tasks: dict[int, str] = field(default_factory=dict)
     traces: dict[str, str] = field(default_factory=dict)
+    causes: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def parse(cls, name: str, answer: Mapping[str, Any], shown: Callable[[str], str]) -> ConnectorStatus:
@@ -54,7 +57,11 @@ class ConnectorStatus:
         tasks = {int(task["id"]): str(task["state"]) for task in answer["tasks"]}
         parts = [("connector", answer["connector"]), *((f"task {task['id']}", task) for task in answer["tasks"])]
         traces = {what: shown(part["trace"].partition("\n")[0]) for what, part in parts if part.get("trace")}
-        return cls(name, str(answer["connector"]["state"]), tasks, traces)
+        # Line by line, because a long text is shown only in part, and the last cause is the true one.
+        causes = {
+            what: "; ".join(map(shown, _exceptions_in(part["trace"]))) for what, part in parts if part.get("trace")
+        }
+        return cls(name, str(answer["connector"]["state"]), tasks, traces, causes)
 
     @property
     def stopped(self) -> bool:
@@ -74,6 +81,12 @@ class ConnectorStatus:
     def __str__(self) -> str:
         failed = "".join(f"; {what}: {trace}" for what, trace in self.traces.items())
         return f"{self.name} {self.state}, tasks {self.tasks or 'none'}{failed}"
+
+
+def _exceptions_in(trace: str) -> list[str]:
+    """Return the lines of a Java stack trace that name exceptions: the first, and those of causes."""
+    first, *others = trace.splitlines() or [""]
+    return [first, *(line.strip() for line in others if line.startswith("Caused by:"))][:_MOST_CAUSES]
 
 
 @dataclass(frozen=True)

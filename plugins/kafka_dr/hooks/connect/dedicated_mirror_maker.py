@@ -66,6 +66,14 @@ class DedicatedMirrorMaker:
         """Return the settings that the topology states: the same for every connector of the process."""
         return dict(self._settings)
 
+    def client_settings(self, name: str, prefix: str, timeout: float = 30.0) -> dict[str, str]:
+        """Return {}: the topology states no login of MirrorMaker 2."""
+        return {}
+
+    def assigned_partitions(self, name: str, timeout: float = 30.0) -> dict[int, list[TopicPartition]]:
+        """Return {}: which process copies a partition is unknown."""
+        return {}
+
     def status(self, name: str, timeout: float = 10.0) -> ConnectorStatus:
         """Return RUNNING with one task per process that the stop hook counts; STOPPED if the hook counts none."""
         running = self._hook.running(self._flow, timeout=timeout)

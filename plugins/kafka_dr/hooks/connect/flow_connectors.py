@@ -59,6 +59,19 @@ class FlowConnectors:
         """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
         return self._host(name).config(name, timeout=timeout)
 
+    def client_settings(self, name: str, role: str, timeout: float = _READ_SECONDS) -> dict[str, str]:
+        """Return the client settings of a connector for the cluster in a role, `source` or `target`, with secrets."""
+        return self._host(name).client_settings(name, f"{role}.cluster.", timeout=timeout)
+
+    def tasks_by_partition(self, timeout: float = _READ_SECONDS) -> dict[str, tuple[str, int]]:
+        """Return partition, such as `orders-3` -> source connector and id of the task that copies it."""
+        return {
+            str(partition): (name, task)
+            for name in self.workers[0][0].existing(self.sources, timeout=timeout)
+            for task, partitions in self._host(name).assigned_partitions(name, timeout=timeout).items()
+            for partition in partitions
+        }
+
     def source_config(self, timeout: float = _READ_SECONDS) -> dict[str, str]:
         """Return the first source connector's configuration, for settings that are the same in all of them."""
         return self.config(self.sources[0], timeout)

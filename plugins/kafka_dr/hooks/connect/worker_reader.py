@@ -74,6 +74,14 @@ class WorkerReader:
         """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
         return without_secrets(self._read(f"{connector_path(name)}/config", timeout))
 
+    def client_settings(self, name: str, prefix: str, timeout: float = 30.0) -> dict[str, str]:
+        """Return the settings of a connector that begin with a prefix, without it; their values may be secrets.
+
+        They are only for a client that logs in with them: what is shown or stored comes from `config`.
+        """
+        config = self._read(f"{connector_path(name)}/config", timeout)
+        return {key[len(prefix) :]: str(value) for key, value in config.items() if key.startswith(prefix)}
+
     def status(self, name: str, timeout: float = 30.0) -> ConnectorStatus:
         """Return the state of one connector and of its tasks, as the worker reports it.
 

@@ -5,6 +5,7 @@ Import from here. A fact is written as its `payload`; readers call `facts_of`, `
 
 from kafka_dr.procedure.entries.changing import *
 from kafka_dr.procedure.entries.comparison import *
+from kafka_dr.procedure.entries.diagnosing import *
 from kafka_dr.procedure.entries.drills import *
 from kafka_dr.procedure.entries.fact import *
 from kafka_dr.procedure.entries.fencing import *

@@ -48,7 +48,7 @@ class OpenProcedure(ProcedureStep):
             binding = bind_run(procedure)
             epoch = _take_lease(procedure, self.cools_down)
             outcome = LeaseTaken(epoch=epoch, pair=procedure.pair)
-            for fact in (_opening_entry(procedure, context, binding), TryBegun(attempt=1), outcome):
+            for fact in (opening_entry(procedure, context, binding), TryBegun(attempt=1), outcome):
                 procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
         return {"done": self.task_id, "procedure_id": procedure.id}
 
@@ -92,7 +92,8 @@ def _skipped_cool_down(procedure: Run) -> SkippedCoolDown | None:
     )
 
 
-def _opening_entry(procedure: Run, context: Any, binding: Binding) -> ProcedureOpened:
+def opening_entry(procedure: Run, context: Any, binding: Binding) -> ProcedureOpened:
+    """Return the first journal entry of a run that begins now."""
     run = context["dag_run"]
     request = procedure.request
     queued = getattr(run, "queued_at", None) or run.start_date

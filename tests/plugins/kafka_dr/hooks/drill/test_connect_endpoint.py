@@ -54,7 +54,17 @@ ACTS: dict[str, Callable[[MirrorMaker, str], Any]] = {
         name, "primary", {TopicPartition(ORDERS, 0): 4}, timeout=0.1
     ),
 }
-READS = {"worker", "connectors", "existing", "config", "status", "is_enabled", "offsets", "assigned_partitions"}
+READS = {
+    "worker",
+    "connectors",
+    "existing",
+    "config",
+    "client_settings",
+    "status",
+    "is_enabled",
+    "offsets",
+    "assigned_partitions",
+}
 
 
 def test_every_method_is_known() -> None:

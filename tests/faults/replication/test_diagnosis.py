@@ -1,0 +1,469 @@
+"""Each end of diagnose_replication's trees that can be provoked on a real lab, provoked there and named rightly.
+
+Two faults at once are both named; faults that look alike are told apart; a healthy flow has no finding. Every case
+takes back what it changed, and the next begins with nothing found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+import pytest
+from confluent_kafka.admin import NewTopic
+from kafka_dr.domain.diagnosis.diagnosis import list_ends
+
+from tests.faults.readiness.checked_site import BUSY, GROUP, IDLE, checked_site
+from tests.faults.readiness.one_check import SOURCE, TARGET
+from tests.faults.replication.diagnosed_site import (
+    CHECKPOINT_CONNECTOR,
+    HEARTBEAT_CONNECTOR,
+    SOURCE_CONNECTOR,
+    SOURCE_JAAS,
+    TARGET_JAAS,
+    DiagnosedSite,
+    figures_of,
+    found,
+    jaas,
+    new_topic,
+)
+from tests.faults.support.scene import until
+from tests.faults.support.stepping import stepping
+
+Fault = Callable[[DiagnosedSite], AbstractContextManager[object]]
+#: Limits that let faults be seen soon.
+LIMITS = {"record_age_seconds": 10.0, "replication_latency_seconds": 10.0, "checkpoint_latency_seconds": 20.0}
+WITHOUT_HEARTBEATS = {"source": SOURCE_CONNECTOR, "checkpoint": CHECKPOINT_CONNECTOR}
+CONNECTORS = WITHOUT_HEARTBEATS | {"heartbeat": HEARTBEAT_CONNECTOR}
+#: MirrorMaker 2 writes group positions here, so that this can be seen to fail, too.
+GROUP_SYNC = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiagnosedSite]:
+    """A flow without a finding, whose group positions are written to the target."""
+    with checked_site(tmp_path_factory, "identity", limits=LIMITS) as checked, ExitStack() as stack:
+        stack.enter_context(checked.flow(connectors=CONNECTORS, readiness=LIMITS))
+        stack.enter_context(checked.configured("checkpoint", **GROUP_SYNC))
+        for topic in (BUSY, IDLE):
+            checked.write(topic, 6)
+        until(lambda: checked.has_copies(IDLE, BUSY), "the topics to be on the target", 90.0)
+        checked.commit(GROUP, BUSY, checked.ends[BUSY])
+        driver = stack.enter_context(stepping(checked.lab, tmp_path_factory.mktemp("steps")))
+        made = DiagnosedSite(checked, driver)
+        made.is_healthy()
+        yield made
+        print(f"{len(made.took)} diagnoses, longest {max(made.took):.1f} s", flush=True)
+
+
+# -- faults that take more than one line ------------------------------------------------------------------------------
+
+
+@contextmanager
+def lease_held(site: DiagnosedSite) -> Iterator[None]:
+    """A procedure holds the clusters, and the source connector is stopped."""
+    from tests.faults.support.stepping import Run
+
+    run = Run({"source": SOURCE, "target": TARGET, "reason": "holds the clusters"})
+    assert site.driver.step(run, "open_procedure") == "done"
+    try:
+        with site.site.stopped():
+            yield
+    finally:
+        site.driver.step(run, "return_to_source")
+        site.driver.step(run, "close_procedure")
+
+
+@contextmanager
+def large_record(site: DiagnosedSite) -> Iterator[None]:
+    """The connector's producer takes no record as large as one that was written."""
+    with site.put(**{"producer.override.max.request.size": "100"}):
+        site.site.write(BUSY, 3)
+        until(lambda: "FAILED" in site.site.connector("GET", "status").text, "a task to fail", 60.0)
+        yield
+
+
+@contextmanager
+def write_denied(site: DiagnosedSite) -> Iterator[None]:
+    """The worker's producer may not write to a topic of the target."""
+    with site.denied(TARGET, "TOPIC", IDLE, "WRITE"):
+        site.site.write(IDLE, 2)
+        until(lambda: "FAILED" in site.site.connector("GET", "status").text, "a task to fail", 60.0)
+        yield
+    site.restart()
+
+
+@contextmanager
+def read_denied(site: DiagnosedSite) -> Iterator[None]:
+    """MirrorMaker 2 may describe the idle topic on the source, and not read it, while records are written."""
+    with site.denied(SOURCE, "TOPIC", IDLE, "READ"):
+        # A fetch that waits for records was allowed before, and would still get them.
+        time.sleep(2.0)
+        site.site.write(IDLE, 3)
+        yield
+
+
+@contextmanager
+def hidden_and_excluded(site: DiagnosedSite) -> Iterator[None]:
+    """Two topics are missing on the target: one for an ACL entry, one for a filter that the topology contradicts."""
+    hidden, excluded = new_topic("hidden"), new_topic("excluded")
+    with (
+        site.denied(SOURCE, "TOPIC", hidden, "DESCRIBE"),
+        site.put(**{"topics.exclude": f"__.*,{excluded}"}),
+        site.site.flow(mirror_maker={"topics": ".*"}),
+        site.fresh(name=hidden),
+        site.fresh(name=excluded),
+    ):
+        yield
+
+
+@contextmanager
+def hidden_topic(site: DiagnosedSite) -> Iterator[None]:
+    """A new topic that MirrorMaker 2's principal may not see on the source."""
+    name = new_topic("hidden")
+    with site.denied(SOURCE, "TOPIC", name, "DESCRIBE"), site.fresh(name=name):
+        yield
+
+
+@contextmanager
+def colliding_topic(site: DiagnosedSite) -> Iterator[None]:
+    """The target has a topic whose name differs from a new one's by a dot only."""
+    name = new_topic("clash").replace("-", ".")
+    site.site.create(NewTopic(name.replace(".", "_"), 1, 1), alias=TARGET)
+    try:
+        with site.fresh(name=name):
+            yield
+    finally:
+        site.delete(name.replace(".", "_"))
+
+
+@contextmanager
+def creation_denied(site: DiagnosedSite) -> Iterator[None]:
+    """MirrorMaker 2's principal may not create a new topic on the target."""
+    name = new_topic("denied")
+    with (
+        site.denied(TARGET, "BROKER", "kafka-cluster", "CREATE"),
+        site.denied(TARGET, "TOPIC", name, "CREATE"),
+        site.fresh(name=name),
+    ):
+        yield
+
+
+@contextmanager
+def new_beside(site: DiagnosedSite, **settings: str) -> Iterator[None]:
+    """A new topic, while the source connector looks for topics in another way."""
+    with site.put(**settings), site.fresh():
+        yield
+
+
+@contextmanager
+def other_partitions(site: DiagnosedSite) -> Iterator[None]:
+    """The target's topic has more partitions."""
+    with site.fresh() as topic:
+        until(lambda: site.has_records(topic), "the copies", 60.0)
+        site.add_partitions(TARGET, topic, 2)
+        yield
+
+
+@contextmanager
+def foreign_writer(site: DiagnosedSite) -> Iterator[None]:
+    """Another client writes to a topic of the mirrored name on the target."""
+    with site.fresh() as topic:
+        until(lambda: site.has_records(topic), "the copies", 60.0)
+        site.write_to_target(topic)
+        yield
+
+
+@contextmanager
+def copies_deleted(site: DiagnosedSite) -> Iterator[None]:
+    """The target's topic is deleted; MirrorMaker 2 makes it again, empty."""
+    with site.fresh() as topic:
+        until(lambda: site.has_records(topic), "the copies", 60.0)
+        site.is_healthy()
+        (deleted,) = site.site.admins[TARGET].delete_topics([topic]).values()
+        deleted.result(30)
+        yield
+
+
+@contextmanager
+def overtaken(site: DiagnosedSite) -> Iterator[None]:
+    """The source deletes records while the connector that would copy them is stopped."""
+    with site.fresh() as topic:
+        until(lambda: site.has_records(topic), "the copies", 60.0)
+        site.is_healthy()
+        with site.site.stopped():
+            site.site.write(topic, 4)
+            site.delete_records(topic)
+            yield
+
+
+@contextmanager
+def in_a_circle(site: DiagnosedSite) -> Iterator[None]:
+    """Both directions run on one topic."""
+    with site.fresh() as topic:
+        until(lambda: site.has_records(topic), "the copies", 60.0)
+        with site.reverse_running(topic):
+            yield
+
+
+@contextmanager
+def syncs_deleted(site: DiagnosedSite) -> Iterator[None]:
+    """The offset-syncs topic is deleted while records are copied."""
+    name = f"mm2-offset-syncs.{SOURCE}.internal"
+    (deleted,) = site.site.admins[TARGET].delete_topics([name]).values()
+    deleted.result(30)
+    try:
+        yield
+    finally:
+        site.restart("source")
+        site.restart("checkpoint")
+
+
+@contextmanager
+def group_moves(site: DiagnosedSite, fault: AbstractContextManager[object]) -> Iterator[None]:
+    """The group reads on while something is wrong on the target."""
+    with fault:
+        site.site.write(BUSY, 9)
+        site.site.commit(GROUP, BUSY, site.site.ends[BUSY])
+        yield
+
+
+@contextmanager
+def two_faults(site: DiagnosedSite) -> Iterator[None]:
+    """The source connector's password is wrong, and the group works on the target."""
+    with group_moves(site, site.member_on_target()):
+        site.finds("group_active_on_target")
+        with site.put(**{SOURCE_JAAS: jaas("mm2", "wrong")}):
+            yield
+
+
+@contextmanager
+def new_group(site: DiagnosedSite) -> Iterator[None]:
+    """A new group, which MirrorMaker 2 looks for only every ten minutes."""
+    with site.put("checkpoint", **{"refresh.groups.interval.seconds": "600"}):
+        site.site.commit("late-group", BUSY, site.site.ends[BUSY])
+        yield
+    for future in site.site.admins[SOURCE].delete_consumer_groups(["late-group"]).values():
+        future.result(30)
+
+
+@contextmanager
+def multiplied(site: DiagnosedSite) -> Iterator[None]:
+    """A topic of heartbeats has gone there and back."""
+    name = f"{SOURCE}.{TARGET}.{SOURCE}.heartbeats"
+    site.site.create(NewTopic(name, 1, 1), alias=TARGET)
+    try:
+        yield
+    finally:
+        (deleted,) = site.site.admins[TARGET].delete_topics([name]).values()
+        deleted.result(30)
+
+
+#: What is wrong, how to make it so, what is found, which choices are named.
+Case = tuple[Fault, tuple[str, ...], tuple[str, ...]]
+CASES: dict[str, Case] = {
+    # -- clusters and workers
+    "Switchback's own login is wrong": (
+        lambda site: site.connection(f"kafka_{SOURCE}", extra={"sasl.password": "wrong"}),
+        ("own_login_refused",),
+        (),
+    ),
+    "both connections lead to one cluster": (
+        lambda site: site.connection(f"kafka_{TARGET}", like=f"kafka_{SOURCE}"),
+        ("clusters_are_one", "worker_writes_elsewhere"),
+        (),
+    ),
+    "no broker listens": (
+        lambda site: site.connection(f"kafka_{SOURCE}", extra={"bootstrap.servers": "127.0.0.1:1"}),
+        ("brokers_unreachable",),
+        (),
+    ),
+    "the source's broker is frozen": (lambda site: site.frozen(f"broker-{SOURCE}"), ("brokers_silent",), ()),
+    "the worker is frozen": (lambda site: site.frozen(f"connect-{TARGET}"), ("worker_silent",), ()),
+    "broker and worker are frozen": (
+        lambda site: site.frozen(f"broker-{SOURCE}", f"connect-{TARGET}"),
+        ("brokers_silent", "worker_silent"),
+        (),
+    ),
+    "the worker refuses the login": (lambda site: site.worker_answers(401), ("worker_refuses_login",), ()),
+    "the topology names the other worker": (
+        lambda site: site.site.flow(connect=f"connect_{SOURCE}", connectors=WITHOUT_HEARTBEATS),
+        ("worker_writes_elsewhere", "connector_missing"),
+        (),
+    ),
+    # -- connectors
+    "the connector is missing": (
+        lambda site: site.site.flow(connectors=CONNECTORS | {"source": "nowhere"}),
+        ("connector_missing",),
+        (),
+    ),
+    "the connector is stopped": (lambda site: site.site.stopped(), ("connector_stopped",), ()),
+    "the connector is paused": (
+        lambda site: site.paused(TARGET, CHECKPOINT_CONNECTOR, "pause"),
+        ("connector_stopped",),
+        (),
+    ),
+    "a procedure holds the clusters": (lease_held, (), ("held_by_procedure",)),
+    "the source's password is wrong": (
+        lambda site: site.put(**{SOURCE_JAAS: jaas("mm2", "wrong")}),
+        ("source_login_refused",),
+        (),
+    ),
+    "the target's password is wrong": (
+        lambda site: site.put(**{TARGET_JAAS: jaas("mm2", "wrong")}),
+        ("target_login_refused",),
+        (),
+    ),
+    "the source's address is wrong": (
+        lambda site: site.put(**{"source.cluster.bootstrap.servers": "127.0.0.1:1"}),
+        ("source_address_wrong",),
+        (),
+    ),
+    "the target's address is wrong": (
+        lambda site: site.put("checkpoint", **{"target.cluster.bootstrap.servers": "127.0.0.1:1"}),
+        ("target_address_wrong",),
+        (),
+    ),
+    "the login that the configuration refers to is wrong": (
+        lambda site: site.wrong_reference(SOURCE_JAAS),
+        ("connector_without_tasks",),
+        (),
+    ),
+    "the JAAS text is unusable": (
+        lambda site: site.put("checkpoint", **{SOURCE_JAAS: "none"}),
+        ("setting_refused",),
+        (),
+    ),
+    "a record is too large": (large_record, ("record_too_large",), ()),
+    "the producer may not write": (write_denied, ("task_lacks_rights",), ()),
+    # -- topics and records
+    "the filter leaves a topic out that was copied": (
+        lambda site: site.put(**{"topics.exclude": f"__.*,{IDLE}"}),
+        ("topic_excluded",),
+        (),
+    ),
+    "the pattern matches nothing": (
+        # It must match the whole name. The third topic was never copied, so nothing says that it should be.
+        lambda site: site.put(topics="busy."),
+        ("topic_excluded",),
+        ("topic_left_out",),
+    ),
+    "an ACL entry hides a topic": (hidden_topic, ("topic_hidden",), ()),
+    "one topic is hidden, another excluded": (hidden_and_excluded, ("topic_hidden", "topic_excluded"), ()),
+    "names collide": (colliding_topic, ("topic_name_impossible",), ()),
+    "MirrorMaker 2 may not create topics": (creation_denied, ("topic_creation_denied",), ()),
+    "new topics are not looked for": (
+        lambda site: new_beside(site, **{"refresh.topics.enabled": "false"}),
+        ("topic_refresh_off",),
+        (),
+    ),
+    "a topic is new": (
+        lambda site: new_beside(site, **{"refresh.topics.interval.seconds": "600"}),
+        ("topic_awaited",),
+        (),
+    ),
+    "partitions differ": (other_partitions, ("partitions_differ",), ()),
+    "another client writes to the copy": (foreign_writer, ("topic_name_taken",), ()),
+    "the copies were deleted": (copies_deleted, ("copies_gone",), ()),
+    "retention was faster, and the connector stands": (overtaken, ("records_overtaken", "connector_stopped"), ()),
+    "MirrorMaker 2 may not read a topic": (read_denied, ("topic_unreadable",), ()),
+    # -- settings and loops
+    "both directions run": (in_a_circle, ("records_in_a_circle",), ()),
+    "topics multiply": (multiplied, ("aliases_repeat",), ()),
+    "offset syncs are apart": (
+        lambda site: site.put("checkpoint", **{"offset-syncs.topic.location": "source"}),
+        ("offset_syncs_apart",),
+        (),
+    ),
+    "offset syncs are off": (
+        lambda site: site.put(**{"emit.offset-syncs.enabled": "false"}),
+        ("offset_syncs_off",),
+        (),
+    ),
+    "offset syncs are rare": (lambda site: site.put(**{"offset.lag.max": "100000"}), ("offset_lag_large",), ()),
+    "group sync is off": (
+        lambda site: site.put("checkpoint", **{"sync.group.offsets.enabled": "false"}),
+        (),
+        ("group_sync_off",),
+    ),
+    # -- internal topics and groups
+    "no heartbeat is written": (
+        lambda site: site.paused(SOURCE, HEARTBEAT_CONNECTOR),
+        ("heartbeats_not_written",),
+        (),
+    ),
+    "heartbeats are not mirrored": (
+        lambda site: site.put(**{"heartbeats.replication.enabled": "false"}),
+        ("heartbeats_not_mirrored",),
+        (),
+    ),
+    "the group is excluded": (
+        lambda site: site.put("checkpoint", **{"groups.exclude": GROUP}),
+        ("group_excluded",),
+        (),
+    ),
+    "the checkpoint connector excludes the topic": (
+        lambda site: site.put("checkpoint", **{"topics.exclude": BUSY}),
+        ("group_topic_excluded",),
+        (),
+    ),
+    "an ACL entry hides the group": (
+        lambda site: site.denied(SOURCE, "GROUP", GROUP, "DESCRIBE"),
+        ("group_hidden",),
+        (),
+    ),
+    "the group works on the target": (
+        lambda site: group_moves(site, site.member_on_target()),
+        ("group_active_on_target",),
+        (),
+    ),
+    "MirrorMaker 2 may not commit": (
+        lambda site: group_moves(site, site.denied(TARGET, "GROUP", GROUP, "READ")),
+        ("group_not_writable",),
+        (),
+    ),
+    "a group is new": (new_group, ("checkpoint_awaited",), ()),
+    # -- two at once
+    "a wrong password and a group on the target": (
+        two_faults,
+        ("source_login_refused", "group_active_on_target"),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_fault_is_named_and_gone_when_it_is_taken_back(site: DiagnosedSite, name: str) -> None:
+    """Exactly what was provoked is found, and nothing once it is mended."""
+    fault, expected, choices = CASES[name]
+    with fault(site):
+        about = site.finds(*expected, choices=choices)
+        print(f"{name}: {about}", flush=True)
+    site.is_healthy()
+
+
+def test_two_that_look_alike_are_told_apart(site: DiagnosedSite) -> None:
+    """Of two topics that the target lacks, the one is hidden by an ACL entry, the other excluded by the filter."""
+    with hidden_and_excluded(site):
+        about = site.finds("topic_hidden", "topic_excluded")
+    assert [name.partition("-")[0] for name in (*about["topic_hidden"], *about["topic_excluded"])] == [
+        "hidden",
+        "excluded",
+    ]
+    site.is_healthy()
+
+
+def test_a_busy_healthy_flow_has_no_finding(site: DiagnosedSite) -> None:
+    """While records are written and a group follows, nothing is found and every tree is asked."""
+    with site.site.under_load():
+        for _ in range(3):
+            evidence = site.diagnose()
+            assert found(evidence) == found(evidence, "choices") == set()
+            assert figures_of(evidence)["not_asked"] == {}
+            assert evidence["reason_for_outcome"] == "no fault was found"
+
+
+def test_the_cases_name_ends_that_exist() -> None:
+    """A misspelt end would never be found."""
+    assert {end for _, *ends in CASES.values() for group in ends for end in group} <= {end.id for end in list_ends()}
