@@ -13,6 +13,7 @@ from kafka_dr.actions.clients import Opening, opening_of
 from kafka_dr.actions.fencing.rules import target_rules
 from kafka_dr.actions.loss.last_known_state import LastKnown
 from kafka_dr.actions.old_source.armed_fence import expected_fence_method
+from kafka_dr.actions.readiness.offset_option import option_of
 from kafka_dr.domain.clients.inventory import ClientsOfKind, SeenClients, list_recorded_clients
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
 from kafka_dr.domain.kafka_model.groups import ListedGroup
@@ -95,6 +96,7 @@ def plan_of(
         cool_down=procedure.progress.cool_down,
         terms=terms_of(procedure),
         objectives=procedure.progress.objectives,
+        offset_option=option_of(procedure, None),
         clients=recorded_clients(procedure, last_known),
         warnings=(UNSIGNED_SAMPLES,) if recorded.last_at is not None and not recorded.signed else (),
     )

@@ -21,6 +21,7 @@ from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.actions.readiness.fingerprint import read_fingerprint
 from kafka_dr.actions.readiness.lag import measure_lag
 from kafka_dr.actions.readiness.observe import caught_up_positions, observed_at_rest
+from kafka_dr.actions.readiness.offset_option import option_of
 from kafka_dr.actions.readiness.outlook import last_run_of, outlook_of
 from kafka_dr.actions.readiness.signs import (
     certificate_ends,
@@ -50,6 +51,7 @@ from kafka_dr.domain.readiness.signs import (
     growth_findings,
     heartbeat_findings,
     lag_findings,
+    option_findings,
     pace_findings,
     quiet_findings,
     recorder_findings,
@@ -111,6 +113,7 @@ class FlowCheck:
         self._certificates: dict[str, float] = {}
         self._pace: RecorderPace | None = None
         self._differences: list[Difference] = []
+        self._option: dict[str, Any] = {}
         # Of what this check cannot read, the next one needs what the check before has read.
         self._movements = movements_of(before)
         self._awaited: dict[str, float] = (before or {}).get("awaited", {})
@@ -174,6 +177,7 @@ class FlowCheck:
             retest_days=self._procedure.flow.objectives.retest_days,
             movements=self._movements,
             differences=brief_differences(self._differences),
+            offset_option=self._option,
             awaited=self._awaited,
             recorder=None if self._pace is None else asdict(self._pace),
         )
@@ -210,6 +214,8 @@ class FlowCheck:
             self._judge_blockers(observation)
             self._differences = find_differences(procedure, observation)
             self._findings += difference_findings([difference.text for difference in self._differences])
+            self._option = option_of(procedure, observation.flow)
+            self._findings += option_findings(self._option)
             self._judge_copies(observation)
             self._judge_movements(observation, signs)
         today, days = self._answer("fingerprint", fingerprint), procedure.flow.objectives.drill_days

@@ -95,6 +95,7 @@ def observe_pair(
         exempt={alias: procedure.exempt(alias) for alias in (procedure.request.source, procedure.request.target)},
         naming_policy=procedure.topology.naming.policy,
         naming_separator=procedure.topology.naming.separator,
+        policy_class=procedure.topology.naming.policy_class,
         has_drain_hook=procedure.systems.drain is not None,
         has_fence_hook=procedure.systems.planned_fence_hook is not None,
         target_fence=standing_change(procedure, procedure.request.target),

@@ -70,6 +70,7 @@ class Checked:
         recorder: the fields of `RecorderPace`; None if no sample states them.
         awaited: topic -> since when its creation on the target is awaited, in seconds since 1970.
         differences: how the target differs from the source for clients: `count`, and the first ones as `shown`.
+        offset_option: of the flow, with the fields of `view_option`; {} if the flow was not observed.
         at_rest: whether the flow is stopped on purpose, because the opposite flow runs.
     """
 
@@ -89,6 +90,7 @@ class Checked:
     recorder: Mapping[str, Any] | None = None
     awaited: Mapping[str, float] = field(default_factory=dict)
     differences: Mapping[str, Any] = field(default_factory=dict)
+    offset_option: Mapping[str, Any] = field(default_factory=dict)
     at_rest: bool = False
     complete: bool = True
     took_seconds: float = 0.0
@@ -129,6 +131,7 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
         "recorder": checked.recorder,
         "awaited": dict(checked.awaited),
         "differences": dict(checked.differences),
+        "offset_option": dict(checked.offset_option),
         "took_seconds": round(checked.took_seconds, 1),
     }
 

@@ -8,6 +8,7 @@ from typing import Any
 from kafka_dr.actions.access.site_differences import keep_differences
 from kafka_dr.actions.readiness.logged_clients import read_logged_clients
 from kafka_dr.actions.readiness.observe import observe_pair
+from kafka_dr.actions.readiness.offset_option import option_of
 from kafka_dr.actions.readiness.plan import (
     compared_positions,
     forecast_of,
@@ -91,6 +92,7 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         copies=dict(observed.copies),
         terms=terms_of(procedure),
         objectives=procedure.progress.objectives,
+        offset_option=option_of(procedure, observed.flow),
         clients=list_clients(replace(observed.clients, logged=logged)),
         access=ready.access or {},
         differences=keep_differences(procedure, observed),

@@ -70,7 +70,7 @@ def test_every_field_changes_the_digest() -> None:
     changes |= {"fence_removes": ("x",), "fence_modes": {"x": 1}, "opening_adds": ("x",), "denials": ("x",)}
     changes |= {"terms": {"topology_digest": "x"}, "objectives": {"tier": "x"}}
     changes |= {"clients": list_clients(SeenClients())}
-    changes |= {"access": {"orders": "login"}, "differences": {"count": 1}}
+    changes |= {"access": {"orders": "login"}, "differences": {"count": 1}, "offset_option": {"option": "x"}}
     assert set(changes) == set(PLAN.as_dict())
     found = len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest})
     assert found == len(changes) + 1
@@ -244,3 +244,11 @@ def test_what_a_fence_changes_for_everyone_is_named() -> None:
     assert "**On primary, 1 ALLOW entries for everyone are replaced:** allow User:\\* write topic" in page
     assert "**open_target adds 21 ALLOW entries for everyone on standby**" in page and " and 1 more." in page
     assert "ALLOW entries" not in shown(PLAN)
+
+
+def test_the_offset_option_stands_before_the_groups() -> None:
+    """With what it means for this failover; an older plan has none."""
+    view = {"option": "two_deployments", "recorded": True, "reason": "scale", "date": None, "person": None}
+    text = shown(replace(PLAN, offset_option=view | {"means": "Both must answer.", "differs": []}))
+    line = "**Offset option two_deployments.** Both must answer. Chosen because: scale."
+    assert text.index(line) < text.index("| group | partitions |") and "Offset option" not in shown(PLAN)
