@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,12 @@ from typing import Any
 
 import pytest
 import requests
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+from kafka_dr.domain.mirror_maker.mirror_records import newest_checkpoints
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.record import key_and_value
+from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.vocabulary import MARKER_CONNECTOR
 
 from lab.checker import CheckResult
@@ -38,6 +43,8 @@ from tests.support.rehearsals import SEED
 
 HOME, AWAY = "primary", "standby"
 RATE = 1_000
+#: How long positions would have to be synced in an interval of 1 s.
+SYNC_SECONDS = 15.0
 POLICY = "switchbacktests.KeepingPolicy"
 DEFAULT = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 
@@ -134,7 +141,8 @@ def test_default_names_in_the_second_deployment_place_no_group(fresh_lab: Callab
         requests.put(put, json=config | {"replication.policy.class": DEFAULT}, timeout=10).raise_for_status()
         groups = list(trips.idle_groups)
         admin = AdminClient(dict(trips.status["clusters"][AWAY]["client_properties"]["admin"]))
-        until(lambda: checkpointed(admin), "checkpoints to be written", 60.0)
+        until(lambda: absent_topics(trips), "checkpoints of topics that the target does not have", 60.0)
+        time.sleep(SYNC_SECONDS)
         assert synced(admin, groups) == {}
         run = trips.procedure("planned_failover")
         assert trips.driver.whole(run)["failing_step"] == "check_readiness"
@@ -143,10 +151,11 @@ def test_default_names_in_the_second_deployment_place_no_group(fresh_lab: Callab
         until(lambda: synced(admin, groups) != {}, "positions to be synced under the flow's own policy", 90.0)
 
 
-def checkpointed(admin: AdminClient) -> bool:
-    """Whether the checkpoints topic on the target has a record."""
-    ends = admin.list_offsets({TopicPartition(f"{HOME}.checkpoints.internal", 0): OffsetSpec.latest()})
-    return all(answer.result().offset > 0 for answer in ends.values())
+def absent_topics(trips: SteppedTrips) -> set[str]:
+    """Topics that checkpoints on the target name, and that the target does not have."""
+    settings = dict(trips.status["clusters"][AWAY]["client_properties"]["admin"])
+    records = RecordReader(settings, AWAY).read_all(f"{HOME}.checkpoints.internal", take=key_and_value)
+    return set(newest_checkpoints(list(records)).topic) - set(KafkaCluster(AWAY, settings).topics())
 
 
 def synced(admin: AdminClient, groups: list[str]) -> dict[str, dict[str, int]]:
