@@ -13,7 +13,7 @@ from kafka_dr.actions.clients import Opening, opening_of
 from kafka_dr.actions.fencing.rules import target_rules
 from kafka_dr.actions.loss.last_known_state import LastKnown
 from kafka_dr.actions.old_source.armed_fence import expected_fence_method
-from kafka_dr.actions.readiness.offset_option import option_of
+from kafka_dr.actions.scope.offset_option import option_of
 from kafka_dr.domain.clients.inventory import ClientsOfKind, SeenClients, list_recorded_clients
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
 from kafka_dr.domain.kafka_model.groups import ListedGroup

@@ -21,7 +21,6 @@ from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.actions.readiness.fingerprint import read_fingerprint
 from kafka_dr.actions.readiness.lag import measure_lag
 from kafka_dr.actions.readiness.observe import caught_up_positions, observed_at_rest
-from kafka_dr.actions.readiness.offset_option import option_of
 from kafka_dr.actions.readiness.outlook import last_run_of, outlook_of
 from kafka_dr.actions.readiness.signs import (
     certificate_ends,
@@ -33,6 +32,7 @@ from kafka_dr.actions.readiness.signs import (
     watcher_at,
 )
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
+from kafka_dr.actions.scope.offset_option import option_of
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.access.all_differences import brief_differences
 from kafka_dr.domain.access.differences import Difference

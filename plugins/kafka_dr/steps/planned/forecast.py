@@ -8,7 +8,6 @@ from typing import Any
 from kafka_dr.actions.access.site_differences import keep_differences
 from kafka_dr.actions.readiness.logged_clients import read_logged_clients
 from kafka_dr.actions.readiness.observe import observe_pair
-from kafka_dr.actions.readiness.offset_option import option_of
 from kafka_dr.actions.readiness.plan import (
     compared_positions,
     forecast_of,
@@ -18,6 +17,7 @@ from kafka_dr.actions.readiness.plan import (
     target_opening,
 )
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
+from kafka_dr.actions.scope.offset_option import option_of
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.clients.inventory import list_clients
 from kafka_dr.domain.clients.logged_clients import logged_notes

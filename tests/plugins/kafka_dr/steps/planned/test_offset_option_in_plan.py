@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from kafka_dr.actions.readiness.offset_option import option_of
+from kafka_dr.actions.scope.offset_option import option_of
 from kafka_dr.steps.planned import forecast
 from kafka_dr.vocabulary import Step
 
