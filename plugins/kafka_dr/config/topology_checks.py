@@ -220,7 +220,7 @@ def offset_options_fit(data: Mapping[str, Any]) -> Iterator[Problem]:
     naming = _mapping(data.get("naming"))
     for index, flow in _flows(data):
         option = _mapping(flow.get("offset_option")).get("option")
-        if option not in [*OffsetOption]:
+        if not isinstance(option, str) or option not in [*OffsetOption]:
             continue
         elsewhere = _mapping(_mapping(flow.get("connectors")).get("checkpoint")).get("connect")
         workers = tuple(dict.fromkeys(str(name) for name in (flow.get("connect"), elsewhere) if name))

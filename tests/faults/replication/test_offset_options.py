@@ -130,15 +130,16 @@ def test_default_names_in_the_second_deployment_place_no_group(fresh_lab: Callab
     """MirrorMaker 2 syncs nothing to the topics that exist; a run is refused with the names of both classes."""
     lab = Lab(fresh_lab("identity", airflow=False))
     urls = two_deployments(lab)
+    name = connector_name(HOME, AWAY, "checkpoint")
+    config = connector_config(lab, HOME, AWAY, "checkpoint") | {
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "emit.checkpoints.interval.seconds": "1",
+    }
+    put = f"{urls[AWAY]}/connectors/{name}/config"
+    # Before any group exists: a checkpoint connector also syncs the checkpoints that it finds when it starts.
+    requests.put(put, json=config | {"replication.policy.class": DEFAULT}, timeout=10).raise_for_status()
     with stepped_trips(lab.root, tmp_path, SEED, 0, recorded=False, watched=False, clients=False) as trips:
-        name = connector_name(HOME, AWAY, "checkpoint")
-        config = connector_config(lab, HOME, AWAY, "checkpoint") | {
-            "sync.group.offsets.enabled": "true",
-            "sync.group.offsets.interval.seconds": "1",
-            "emit.checkpoints.interval.seconds": "1",
-        }
-        put = f"{urls[AWAY]}/connectors/{name}/config"
-        requests.put(put, json=config | {"replication.policy.class": DEFAULT}, timeout=10).raise_for_status()
         groups = list(trips.idle_groups)
         admin = AdminClient(dict(trips.status["clusters"][AWAY]["client_properties"]["admin"]))
         until(lambda: absent_topics(trips), "checkpoints of topics that the target does not have", 60.0)
