@@ -96,6 +96,7 @@ def _flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
         "connect": f"connect_{target}",
         "connectors": {kind: connector_name(source, target, kind) for kind in KINDS},
         "objectives": dict(OBJECTIVES),
+        **_offset_option(lab),
     }
 
 
@@ -112,4 +113,12 @@ def _dedicated_flow(lab: Lab, source: str, target: str) -> dict[str, Any]:
         "isolation": lab.load().isolation,
         "mirror_maker": {**all_settings(lab), "group.id": GROUP},
         "objectives": dict(OBJECTIVES),
+        **_offset_option(lab),
     }
+
+
+def _offset_option(lab: Lab) -> dict[str, Any]:
+    """Return the topology's record of the flow's offset option: none where MirrorMaker 2 syncs no position."""
+    if lab.load().policy != "default":
+        return {}
+    return {"offset_option": {"option": "prefix_in_application", "reason": "the lab's clients subscribe to both names"}}

@@ -33,6 +33,7 @@ from kafka_dr.config.fields import (
 from kafka_dr.config.metrics import MetricsSettings
 from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.config.objectives import Objectives
+from kafka_dr.config.offset_option import OffsetOptionRecord
 from kafka_dr.config.readiness import ReadinessLimits
 from kafka_dr.config.routing import RoutingSettings
 from kafka_dr.config.run_limits import Approvers, ParamLimits
@@ -143,6 +144,7 @@ class Flow(Model):
             While the worker does not answer, they are read instead of the connectors' configuration.
         objectives: recovery objectives of a move from source to target, and how often it is rehearsed.
         readiness: limits beyond which readiness_check says that the flow is not ready.
+        offset_option: how groups are meant to find their positions on the target, and why; None: nobody recorded it.
     """
 
     source: Alias
@@ -155,6 +157,7 @@ class Flow(Model):
     mirror_maker: dict[str, Setting] = Field(default_factory=dict)
     objectives: Objectives = Objectives()
     readiness: ReadinessLimits = ReadinessLimits()
+    offset_option: OffsetOptionRecord | None = None
 
     @model_validator(mode="after")
     def _has_one_handle(self) -> Flow:

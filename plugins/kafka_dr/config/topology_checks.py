@@ -14,6 +14,7 @@ from typing import Any
 from kafka_dr.config.flow_graph_checks import no_circles, no_merged_topics, opposite_flows_agree
 from kafka_dr.config.strict_yaml import Place, place_text
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_problems
+from kafka_dr.domain.mirror_maker.offset_option import FlowSetUp, OffsetOption, option_problems
 from kafka_dr.domain.mirror_maker.patterns import PATTERN_KEYS, pattern_problem
 
 Problem = tuple[Place, str]
@@ -174,8 +175,10 @@ def naming_can_be_read_back(data: Mapping[str, Any]) -> Iterator[Problem]:
         naming.get("separator", "."),
         naming.get("internal_topic_separator", True),
         naming.get("template"),
+        naming.get("policy_class"),
     )
-    if not isinstance(spec.separator, str) or not isinstance(spec.template, str | None):
+    texts = (spec.template, spec.policy_class)
+    if not isinstance(spec.separator, str) or not all(isinstance(text, str | None) for text in texts):
         return
     for problem in naming_problems(spec, aliases) if spec.policy in ("identity", "default", "template") else ():
         yield ("naming",), problem
@@ -211,6 +214,20 @@ def mirror_maker_settings(data: Mapping[str, Any]) -> Iterator[Problem]:
                 yield here, f"contradicts the flow's own {key.split('.')[0]} {flow.get(key.split('.')[0])!a}"
             elif key == "offset-syncs.topic.location" and value not in ("source", "target"):
                 yield here, f"{value!a} is not a location; allowed: source, target"
+
+
+def offset_options_fit(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield a problem for each reason why a flow cannot have the offset option that is recorded for it."""
+    naming = _mapping(data.get("naming"))
+    for index, flow in _flows(data):
+        option = _mapping(flow.get("offset_option")).get("option")
+        if not isinstance(option, str) or option not in [*OffsetOption]:
+            continue
+        elsewhere = _mapping(_mapping(flow.get("connectors")).get("checkpoint")).get("connect")
+        workers = tuple(dict.fromkeys(str(name) for name in (flow.get("connect"), elsewhere) if name))
+        set_up = FlowSetUp("", "", str(naming.get("policy")), naming.get("policy_class"), workers=workers)
+        for problem in option_problems(OffsetOption(option), set_up):
+            yield ("flows", index, "offset_option", "option"), f"{option}: {problem}"
 
 
 def group_patterns_are_different(data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -281,6 +298,7 @@ CHECKS: tuple[Check, ...] = (
     aliases_are_apart,
     naming_can_be_read_back,
     mirror_maker_settings,
+    offset_options_fit,
     group_patterns_are_different,
     applications_are_of_known_clusters,
     notices_are_of_known_flows,

@@ -144,9 +144,11 @@ def topology_digest(topology: Topology) -> str:
 
     Without defaults, so that a later version, which may have more settings, computes the same digest in the same run.
     Without `notifications`, `metrics`, `drill` and `evidence_kept_days`, so that a recipient, a scrape or a worker of
-    drills that is added during a run does not stop the run.
+    drills that is added during a run does not stop the run; nor does a decision that is written down meanwhile, as
+    `offset_option` of a flow.
     """
-    excluded = {"notifications", "metrics", "drill", "evidence_kept_days"}
+    excluded: Any = dict.fromkeys(("notifications", "metrics", "drill", "evidence_kept_days"), True)
+    excluded["flows"] = {"__all__": {"offset_option"}}
     return digest_of(topology.model_dump(mode="json", exclude_defaults=True, exclude=excluded))
 
 

@@ -188,6 +188,7 @@ class OverviewReader:
                 approvers=bool(topology.approvers.users or topology.approvers.roles),
                 drills=drills,
                 clusters=len(topology.clusters),
+                undecided=[f"{f.source}->{f.target}" for f in topology.flows if f.offset_option is None],
             )
         )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,22 +14,18 @@ from kafka_dr.vocabulary import MARKER_CONNECTOR
 
 from lab.checker import CheckResult
 from lab.environment.connect import FLOWS, call_worker, connector_config, connector_name
-from lab.environment.jvm import java_command
-from lab.environment.ports import free_ports
-from lab.environment.state import Lab, write_private
+from lab.environment.state import Lab
 from lab.rehearsal.round_trip import Leaving, Returning
 from lab.rehearsal.unplanned import Accident
+from tests.faults.replication.other_workers import create, move_checkpoints, seen
 from tests.faults.support.scene import until
-from tests.faults.support.stepping import more_connections_path
 from tests.faults.support.trips import stepped_trips
 from tests.support.rehearsals import SEED
 
 HOME, AWAY = "primary", "standby"
-OTHER_WORKER = "connect-checkpoints"
 #: Ends of topic names; the first connector mirrors all other topics. Names in the workload end in random hex digits.
 ENDS = {"": None, "-low": ".*[0-4]", "-high": ".*[5-9]"}
 RATE = 1_000
-START_SECONDS = 240.0
 
 
 def sources(source: str, target: str) -> list[str]:
@@ -49,75 +43,17 @@ def split_flows(lab: Lab) -> None:
         for name, ends in zip(others, list(ENDS.values())[1:], strict=True):
             state = "RUNNING" if target == AWAY else "STOPPED"
             create(lab.connect_url(target), name, known | {"topics": ends}, state)
-    move_checkpoints(lab)
+    move_checkpoints(lab, AWAY)
     topology = yaml.safe_load(lab.topology.read_text())
     for flow in topology["flows"]:
         flow["connectors"]["source"] = sources(flow["source"], flow["target"])
-        if flow["target"] == AWAY:
-            flow["connectors"]["checkpoint"] = {
-                "connect": "connect_checkpoints",
-                "name": flow["connectors"]["checkpoint"],
-            }
     lab.topology.write_text(yaml.safe_dump(topology, sort_keys=False))
-
-
-def move_checkpoints(lab: Lab) -> None:
-    """Delete the checkpoint connector of the flow away, and create it in a Connect cluster of its own."""
-    name = connector_name(HOME, AWAY, "checkpoint")
-    answered(call_worker(lab, AWAY, "DELETE", f"/connectors/{name}"))
-    url = start_other_worker(lab)
-    create(url, name, connector_config(lab, HOME, AWAY, "checkpoint"), "RUNNING")
-    until(lambda: state_at(url, name) == "RUNNING", f"{name} to run", 60.0)
-    write_private(more_connections_path(lab), json.dumps({"connect_checkpoints": {"conn_type": "http", "host": url}}))
-
-
-def create(url: str, name: str, config: dict[str, str], state: str) -> None:
-    """Create a connector in the worker of this URL; while the worker rebalances, try again."""
-    body = {"name": name, "config": config, "initial_state": state}
-    until(lambda: requests.post(f"{url}/connectors", json=body, timeout=10).ok, f"{name} to be made", 60.0)
-
-
-def start_other_worker(lab: Lab) -> str:
-    """Start a Connect cluster of one worker beside the standby's, with topics of its own; return its URL."""
-    url = f"http://127.0.0.1:{free_ports(['checkpoints'])['checkpoints']}"
-    properties = (lab.home / "arguments" / f"connect-{AWAY}.properties").read_text()
-    properties = re.sub(r"(?m)^listeners=.*$", f"listeners={url}", properties).replace(
-        f"__connect_{AWAY}", "__connect_checkpoints"
-    )
-    path = lab.home / "arguments" / f"{OTHER_WORKER}.properties"
-    write_private(path, properties)
-    command = java_command(lab, OTHER_WORKER, "256m", "org.apache.kafka.connect.cli.ConnectDistributed", str(path))
-    lab.processes.start(OTHER_WORKER, command, dict(os.environ), lab.home)
-    until(lambda: serves(url), f"{OTHER_WORKER} to answer", START_SECONDS)
-    return url
-
-
-def serves(url: str) -> bool:
-    """Whether a worker answers."""
-    try:
-        return requests.get(f"{url}/connectors", timeout=5).ok
-    except requests.ConnectionError:
-        return False
-
-
-def state_at(url: str, name: str) -> str | None:
-    """State of a connector, by its worker's URL; None while it is unknown."""
-    answer = requests.get(f"{url}/connectors/{name}/status", timeout=10)
-    return answer.json()["connector"]["state"] if answer.ok else None
 
 
 def answered(answer: requests.Response) -> Any:
     """What Connect answered to a request that it carried out."""
     answer.raise_for_status()
     return answer.json() if answer.content else None
-
-
-def seen(lab: Lab) -> dict[str, str]:
-    """Connector -> its state, of both flows, on all three workers; the heartbeat connectors are left out."""
-    (checkpoints,) = json.loads(more_connections_path(lab).read_text()).values()
-    urls = [lab.connect_url(HOME), lab.connect_url(AWAY), checkpoints["host"]]
-    names = [(url, name) for url in urls for name in requests.get(f"{url}/connectors", timeout=10).json()]
-    return {name: state_at(url, name) for url, name in names if "heartbeat" not in name}
 
 
 def shares(lab: Lab, source: str, target: str) -> dict[str, set[str]]:

@@ -14,6 +14,7 @@ from kafka_dr.actions.fencing.rules import target_rules
 from kafka_dr.actions.loss.last_known_state import LastKnown
 from kafka_dr.actions.old_source.armed_fence import expected_fence_method
 from kafka_dr.actions.scope.flow_scope import flows_of_move
+from kafka_dr.actions.scope.offset_option import option_of
 from kafka_dr.domain.clients.inventory import ClientsOfKind, SeenClients, list_recorded_clients
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
 from kafka_dr.domain.kafka_model.groups import ListedGroup
@@ -96,6 +97,7 @@ def plan_of(
         cool_down=procedure.progress.cool_down,
         terms=terms_of(procedure),
         objectives=procedure.progress.objectives,
+        offset_option=option_of(procedure, None),
         clients=recorded_clients(procedure, last_known),
         flows=flows_of_move(procedure, lost=True),
         warnings=(UNSIGNED_SAMPLES,) if recorded.last_at is not None and not recorded.signed else (),

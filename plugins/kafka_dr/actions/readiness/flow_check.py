@@ -33,6 +33,7 @@ from kafka_dr.actions.readiness.signs import (
 )
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.actions.scope.flow_scope import flows_of_move
+from kafka_dr.actions.scope.offset_option import option_of
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.access.all_differences import brief_differences
@@ -52,6 +53,7 @@ from kafka_dr.domain.readiness.signs import (
     growth_findings,
     heartbeat_findings,
     lag_findings,
+    option_findings,
     pace_findings,
     quiet_findings,
     recorder_findings,
@@ -113,6 +115,7 @@ class FlowCheck:
         self._certificates: dict[str, float] = {}
         self._pace: RecorderPace | None = None
         self._differences: list[Difference] = []
+        self._option: dict[str, Any] = {}
         # Of what this check cannot read, the next one needs what the check before has read.
         self._movements = movements_of(before)
         self._awaited: dict[str, float] = (before or {}).get("awaited", {})
@@ -177,6 +180,7 @@ class FlowCheck:
             movements=self._movements,
             differences=brief_differences(self._differences),
             flows=flows_of_move(self._procedure, lost=True),
+            offset_option=self._option,
             awaited=self._awaited,
             recorder=None if self._pace is None else asdict(self._pace),
         )
@@ -213,6 +217,8 @@ class FlowCheck:
             self._judge_blockers(observation)
             self._differences = find_differences(procedure, observation)
             self._findings += difference_findings([difference.text for difference in self._differences])
+            self._option = option_of(procedure, observation.flow)
+            self._findings += option_findings(self._option)
             self._judge_copies(observation)
             self._judge_movements(observation, signs)
         today, days = self._answer("fingerprint", fingerprint), procedure.flow.objectives.drill_days

@@ -65,9 +65,7 @@ def observe_pair(
         target, reverse = target_view.result(), reverse_view.result() if reverse_view else None
     # A topic may have been deleted since the scope was read.
     scope = {topic: name for topic, name in scope.items() if topic in source.topics}
-    partitions = _led(
-        source, [TopicPartition(topic, p) for topic in scope for p in range(source.topics[topic].partitions)]
-    )
+    partitions = _led_in_scope(source, scope)
     checkpoint = flow.checkpoint_connector.config if flow.checkpoint_connector else {}
     selected = (source.groups, [*scope, *copies], checkpoint)
     with run_concurrently() as start:
@@ -95,6 +93,7 @@ def observe_pair(
         exempt={alias: procedure.exempt(alias) for alias in (procedure.request.source, procedure.request.target)},
         naming_policy=procedure.topology.naming.policy,
         naming_separator=procedure.topology.naming.separator,
+        policy_class=procedure.topology.naming.policy_class,
         has_drain_hook=procedure.systems.drain is not None,
         has_fence_hook=procedure.systems.planned_fence_hook is not None,
         target_fence=standing_change(procedure, procedure.request.target),
@@ -179,6 +178,10 @@ def cluster_view(cluster: KafkaCluster, rules: AclRules, configured: Iterable[st
         scram=scram,
         quotas=cluster.client_quotas(),
     )
+
+
+def _led_in_scope(source: ClusterView, scope: Iterable[str]) -> list[TopicPartition]:
+    return _led(source, [TopicPartition(topic, p) for topic in scope for p in range(source.topics[topic].partitions)])
 
 
 def _led(cluster: ClusterView, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

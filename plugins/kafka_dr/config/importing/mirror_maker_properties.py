@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from kafka_dr.config.importing.client_settings import CONNECTION_KEY, for_librdkafka, principal_of
 from kafka_dr.config.importing.java_properties import Property, read_properties
+from kafka_dr.domain.mirror_maker.naming import TOPIC
 from kafka_dr.domain.mirror_maker.patterns import list_items
 from kafka_dr.errors import BadInput
 
@@ -125,7 +126,8 @@ def topology_from_properties(
         text: the file's text, decoded as ISO-8859-1, as Java does.
         worker: `dedicated` for connect-mirror-maker.sh, `connect` for connectors in a Connect cluster; decides the
             names of connectors and of Connect workers' connections.
-        template: how a custom replication policy class names topics, such as `replicated-<source>-<topic>`.
+        template: how a custom replication policy class names topics, such as `replicated-<source>-<topic>`; `<topic>`
+            if it keeps all names.
         certificate_principal: returns the principal of MirrorMaker 2 on a cluster where it logs in by a certificate,
             None if it is unknown, and a sentence on it; its arguments are alias and Java settings.
 
@@ -233,17 +235,20 @@ class _Settings:
         if name not in POLICY_CLASSES and template is None:
             raise BadInput(
                 f"{name!a} is a custom replication policy",
-                next_step="state how the policy names topics: --template 'replicated-<source>-<topic>'",
+                next_step="state how the policy names topics: --template 'replicated-<source>-<topic>'; for a policy"
+                " that keeps all names: --template '<topic>'",
             )
+        keeps_names = template is not None and template.strip() == TOPIC
         naming = {
-            "policy": POLICY_CLASSES.get(name, "template"),
+            "policy": POLICY_CLASSES.get(name, "identity" if keeps_names else "template"),
             "separator": stated[0].get("replication.policy.separator", "."),
         }
         internal = stated[0].get("replication.policy.internal.topic.separator.enabled", "true").lower() == "true"
         return (
             naming
             | ({} if internal else {"internal_topic_separator": False})
-            | ({} if name in POLICY_CLASSES else {"template": template})
+            | ({} if name in POLICY_CLASSES else {"policy_class": name})
+            | ({} if name in POLICY_CLASSES or keeps_names else {"template": template})
         )
 
     def flow(self, source: str, target: str) -> dict[str, Any]:
@@ -312,6 +317,10 @@ class _Settings:
                 "offset syncs are stored on the source and lost with it; set offset-syncs.topic.location=target on"
                 " source and checkpoint connectors"
             )
+        notes.append(
+            "record under `offset_option` of each flow how its groups are meant to find their positions on the target,"
+            " and why (runbooks/offset_options.md)"
+        )
         missing_reverse = ["->".join(reversed(ends)) for ends in self.flows if ends[::-1] not in self.flows]
         return notes + (
             [f"the reverse flow is missing ({', '.join(missing_reverse)}); a failback needs it, STOPPED until then"]

@@ -10,6 +10,7 @@ from kafka_dr.domain.clients.inventory import clients_markdown
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_HOOK
 from kafka_dr.domain.flow_graph.section import flows_markdown
 from kafka_dr.domain.loss.loss_plan import ROWS_SHOWN, SourceLastSeen, offset_text
+from kafka_dr.domain.mirror_maker.offset_option import option_markdown
 from kafka_dr.domain.objectives.forecast import loss_forecast
 from kafka_dr.domain.plain_text import count_of, first_few, format_duration, format_moment, table_cell
 from kafka_dr.domain.readiness.plan import cool_down_told, opening_lines
@@ -50,6 +51,7 @@ def loss_markdown(plan: Mapping[str, Any], digest: str) -> str:
             "",
             *_unfenced(plan),
             *loss_forecast(plan),
+            *option_markdown(plan),
             *_figures(plan),
             *_rereads(plan),
             "",

@@ -84,6 +84,7 @@ class LossPlan:
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
         warnings: why figures of this plan may be wrong, as sentences.
         objectives: of the flow from source to target, as the topology states them; None if it states none.
+        offset_option: of the flow, with the fields of `view_option`; {} for a drill.
         clients: what is known of the source's clients by kind: what the run does with them, and what their owners must
             do.
         flows: what becomes of all flows, and what readers find afterwards, as of `flows_section`.
@@ -114,6 +115,7 @@ class LossPlan:
     terms: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     objectives: Mapping[str, Any] | None = None
+    offset_option: Mapping[str, Any] = field(default_factory=dict)
     clients: tuple[ClientsOfKind, ...] = ()
     flows: Mapping[str, Any] = field(default_factory=dict)
 

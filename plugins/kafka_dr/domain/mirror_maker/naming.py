@@ -21,7 +21,14 @@ DEFAULT_SEPARATOR = "."
 SOURCE, TOPIC = "<source>", "<topic>"
 LONGEST_TOPIC = 249
 
+#: MirrorMaker 2's own replication policy classes.
+POLICY_CLASSES = {
+    "identity": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
+}
+
 _ILLEGAL_IN_TOPIC = re.compile(r"[^A-Za-z0-9._-]")
+_JAVA_CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,8 @@ class NamingSpec:
             topics' names are separated by `.` whatever the separator is.
         template: only for policy `template`: text that contains `<source>` and `<topic>` once each, such as
             `replicated-<source>-<topic>`.
+        policy_class: the custom class in `replication.policy.class`, whose names are those of policy `identity` or
+            `template`; None: MirrorMaker 2's own class, or with `template` any custom class.
     """
 
     __pydantic_config__ = {"extra": "forbid"}
@@ -43,6 +52,7 @@ class NamingSpec:
     separator: str = DEFAULT_SEPARATOR
     internal_topic_separator: bool = True
     template: str | None = None
+    policy_class: str | None = None
 
 
 def topic_problem(name: str) -> str | None:
@@ -242,6 +252,8 @@ def naming_problems(spec: NamingSpec, aliases: Iterable[str]) -> list[str]:
         return [f"separator {spec.separator!a}: expected one or more letters, digits, dots, hyphens or underscores"]
     if (spec.policy == "template") != (spec.template is not None):
         return ["policy `template` needs the key `template`, and no other policy has this key"]
+    if problem := _class_problem(spec):
+        return [problem]
     return _template_problems(spec.template, sorted(aliases)) if spec.template is not None else []
 
 
@@ -263,9 +275,26 @@ def naming_of(spec: NamingSpec, aliases: Iterable[str]) -> Naming:
     return kinds[spec.policy](spec, sorted_aliases)
 
 
+def _class_problem(spec: NamingSpec) -> str | None:
+    name = spec.policy_class
+    if name is None:
+        return None
+    if not _JAVA_CLASS.fullmatch(name):
+        return f"policy_class {name!a}: expected the full name of a Java class, such as com.example.DrPolicy"
+    if name in POLICY_CLASSES.values():
+        return f"policy_class {name!a} is MirrorMaker 2's own class; leave `policy_class` out"
+    if spec.policy == "default":
+        return (
+            f"policy_class {name!a}: policy `default` relies on MirrorMaker 2's own class to stop loops; describe a"
+            " custom class with policy `identity` if topics keep their names, else with `template`"
+        )
+    return None
+
+
 def _template_problems(template: str, aliases: list[str]) -> list[str]:
     if template.count(SOURCE) != 1 or template.count(TOPIC) != 1:
-        return [f"template {template!a}: the template must contain {SOURCE} once and {TOPIC} once"]
+        keeping = "a class that keeps all names is policy `identity` with `policy_class`"
+        return [f"template {template!a}: the template must contain {SOURCE} once and {TOPIC} once; {keeping}"]
     if _ILLEGAL_IN_TOPIC.search(template.replace(SOURCE, "").replace(TOPIC, "")):
         return [
             f"template {template!a}: only letters, digits, dots, hyphens and underscores around {SOURCE} and {TOPIC}"

@@ -32,6 +32,7 @@ class Installation:
         recorder, notified, approvers: whether the topology names a recorder, a route of notices, an approver.
         drills: aliases of the clusters beside which the topology names Connect workers for drills.
         clusters: number of clusters of the topology.
+        undecided: flows of which the topology records no offset option, each `source->target`.
     """
 
     paused: Mapping[str, bool | None]
@@ -42,6 +43,7 @@ class Installation:
     approvers: bool
     drills: Sequence[str]
     clusters: int
+    undecided: Sequence[str] = ()
 
 
 def tasks_of(installation: Installation) -> list[SetUpTask]:
@@ -118,6 +120,12 @@ def _settings(installation: Installation) -> Iterator[SetUpTask]:
             "Nobody is notified",
             "Add `notifications` (runbooks/notifications.md): until then an open gate or a silent recorder is seen only"
             " by who looks here.",
+        )
+    if installation.undecided:
+        yield SetUpTask(
+            f"No offset option is recorded of {first_few(installation.undecided)}",
+            "Record under `offset_option` of the flow which option was chosen and why (runbooks/offset_options.md):"
+            " plans show it to who approves the next failover.",
         )
     if len(installation.drills) < installation.clusters:
         yield SetUpTask(

@@ -59,6 +59,7 @@ def fingerprint_of(o: Observation, others: Mapping[str, str | None]) -> Fingerpr
     voiding: dict[str, str | None] = {
         "naming.policy": o.naming_policy,
         "naming.separator": o.naming_separator,
+        **({} if o.policy_class is None else {"naming.policy_class": o.policy_class}),
         **_worker_items(o.flow),
         **{
             name: value

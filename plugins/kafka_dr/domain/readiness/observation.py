@@ -189,6 +189,7 @@ class Observation:
         first, last: two samples of log ends, the second some seconds after the first.
         known_topic_ids: source topic -> topic id that the last procedure of this pair of clusters recorded.
         exempt: principals that are never fenced, by cluster alias.
+        policy_class: the custom replication policy class that the topology names; None without one.
         has_fence_hook: whether a fence hook that spares MirrorMaker 2 fences in a planned failover, too.
         has_probe: whether the topology names a probe principal for the source, which tries to write behind the fence.
         target_fence: what fences of earlier procedures changed in the target's ACL entries; open_target reverts them.
@@ -228,6 +229,7 @@ class Observation:
     immovable: Mapping[str, str] = field(default_factory=dict)
     owners: OwnerView = field(default_factory=OwnerView)
     writers: frozenset[str] | None = None
+    policy_class: str | None = None
     unsigned_journal: bool = False
     unsigned_samples: bool = False
     clients: SeenClients = field(default_factory=SeenClients)

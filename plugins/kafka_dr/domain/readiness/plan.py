@@ -11,6 +11,7 @@ from kafka_dr.domain.access.differences_page import access_markdown, differences
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.clients.inventory import ClientsOfKind, clients_markdown
 from kafka_dr.domain.flow_graph.section import flows_markdown
+from kafka_dr.domain.mirror_maker.offset_option import option_markdown
 from kafka_dr.domain.objectives.forecast import move_forecast
 from kafka_dr.domain.plain_text import format_moment, table_cell
 from kafka_dr.domain.readiness.terms import terms_markdown
@@ -101,6 +102,7 @@ class FailoverPlan:
             the topic on the target from which it was mirrored, such as `orders`; groups read this topic after the move.
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
         objectives: of the flow from source to target, as the topology states them; None if it states none.
+        offset_option: of the flow, with the fields of `view_option`; {} for a drill.
         clients: clients of every kind on the source: what the run does with them, and what their owners must do.
         access: by application, what its own login showed on the target; {} if the topology names none.
         differences: how the target differs for clients: `count`, the first ones as `shown`, and the `file` with all of
@@ -134,6 +136,7 @@ class FailoverPlan:
     denials: tuple[str, ...] = ()
     terms: Mapping[str, Any] = field(default_factory=dict)
     objectives: Mapping[str, Any] | None = None
+    offset_option: Mapping[str, Any] = field(default_factory=dict)
     clients: tuple[ClientsOfKind, ...] = ()
     access: Mapping[str, str] = field(default_factory=dict)
     differences: Mapping[str, Any] = field(default_factory=dict)
@@ -172,6 +175,7 @@ def plan_markdown(plan: Mapping[str, Any], digest: str) -> str:
             ),
             "",
             *move_forecast(plan),
+            *option_markdown(plan),
             _expectation(plan["groups"]),
             "",
             (

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from kafka_dr.domain.access.verdict import applications_work_on_target
 from kafka_dr.domain.fencing.fence import ANONYMOUS, FenceScope, client_principals
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.mirror_maker.naming import POLICY_CLASSES
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.alike_connectors import connectors_agree, stated_topics_agree, topics_mirrored_once
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
@@ -28,11 +29,6 @@ from kafka_dr.domain.routing.dns_readiness import dns_can_redirect
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 CONVERTERS = ("key.converter", "value.converter", "header.converter")
-_POLICIES = {
-    "identity": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
-    "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
-}
-
 
 #: Reason of the blocker of topics that the target lacks.
 NOT_YET_THERE = "Topics are not on the target yet"
@@ -124,10 +120,10 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
     expected = {
         "source.cluster.alias": flow.source,
         "target.cluster.alias": flow.target,
-        "replication.policy.class": _POLICIES.get(o.naming_policy),
+        "replication.policy.class": o.policy_class or POLICY_CLASSES.get(o.naming_policy),
         "replication.policy.separator": o.naming_separator if o.naming_policy == "default" else None,
     }
-    defaults = {"replication.policy.class": _POLICIES["default"], "replication.policy.separator": "."}
+    defaults = {"replication.policy.class": POLICY_CLASSES["default"], "replication.policy.separator": "."}
     for key, value in expected.items():
         actual = connector.config.get(key, defaults.get(key, ""))
         if value is not None and actual != value:
@@ -137,6 +133,15 @@ def _naming_of(o: Observation, flow: FlowView, connector: ConnectorView) -> Iter
                 f"connector {actual!r}, topology {value!r}",
                 "Correct the connector or the topology. A cluster must have the same alias in every flow.",
             )
+    actual = connector.config.get("replication.policy.class", POLICY_CLASSES["default"])
+    if o.naming_policy == "template" and actual in POLICY_CLASSES.values():
+        yield Blocker(
+            "naming_agrees",
+            f"{connector.name} names topics by MirrorMaker 2's own class, and the topology by a template",
+            f"connector {actual!r}",
+            "Set replication.policy.class of the connector to the custom class, or state MirrorMaker 2's own policy"
+            " under `naming` in the topology.",
+        )
 
 
 def records_unchanged(o: Observation) -> Iterator[Blocker]:

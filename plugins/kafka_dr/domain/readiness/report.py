@@ -71,6 +71,7 @@ class Checked:
         awaited: topic -> since when its creation on the target is awaited, in seconds since 1970.
         differences: how the target differs from the source for clients: `count`, and the first ones as `shown`.
         flows: what becomes of all flows if the source is lost, and what readers find then, as of `flows_section`.
+        offset_option: of the flow, with the fields of `view_option`; {} if the flow was not observed.
         at_rest: whether the flow is stopped on purpose, because the opposite flow runs.
     """
 
@@ -91,6 +92,7 @@ class Checked:
     awaited: Mapping[str, float] = field(default_factory=dict)
     differences: Mapping[str, Any] = field(default_factory=dict)
     flows: Mapping[str, Any] = field(default_factory=dict)
+    offset_option: Mapping[str, Any] = field(default_factory=dict)
     at_rest: bool = False
     complete: bool = True
     took_seconds: float = 0.0
@@ -132,6 +134,7 @@ def document_of(checked: Checked, before: Mapping[str, Any] | None) -> dict[str,
         "awaited": dict(checked.awaited),
         "differences": dict(checked.differences),
         "flows": dict(checked.flows),
+        "offset_option": dict(checked.offset_option),
         "took_seconds": round(checked.took_seconds, 1),
     }
 

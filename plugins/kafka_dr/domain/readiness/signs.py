@@ -171,6 +171,18 @@ def _seconds(seen: float, limit: float) -> str:
     return f"{format_duration(round(seen, 1))} (at most {format_duration(limit)})"
 
 
+def option_findings(option: Mapping[str, Any]) -> Iterator[ReadinessFinding]:
+    """Yield a warning for each way in which what runs contradicts the offset option of the flow.
+
+    Args:
+        option: as of `view_option`; {} if the flow was not observed.
+    """
+    for text in option.get("differs", ()):
+        yield ReadinessFinding(
+            "offset_option_differs", Gravity.WARNING, option["option"], f"{option['option']}: {text}"
+        )
+
+
 def difference_findings(differences: Sequence[str]) -> Iterator[ReadinessFinding]:
     """Yield a warning if source and target differ for clients; `differences`: each as a sentence."""
     if differences:

@@ -18,6 +18,7 @@ from kafka_dr.actions.readiness.plan import (
 )
 from kafka_dr.actions.scope.flow_scope import flows_of_move
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
+from kafka_dr.actions.scope.offset_option import option_of
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.clients.inventory import list_clients
 from kafka_dr.domain.clients.logged_clients import logged_notes
@@ -92,6 +93,7 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         copies=dict(observed.copies),
         terms=terms_of(procedure),
         objectives=procedure.progress.objectives,
+        offset_option=option_of(procedure, observed.flow),
         clients=list_clients(replace(observed.clients, logged=logged)),
         access=ready.access or {},
         differences=keep_differences(procedure, observed),

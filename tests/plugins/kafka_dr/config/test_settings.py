@@ -346,7 +346,7 @@ def test_odd_aliases_are_refused(alias: str) -> None:
         (lambda d: d.update(naming={"policy": "own"}), "naming.policy"),
         (
             lambda d: d.update(naming={"policy": "identity", "x": 1}),
-            "allowed keys: internal_topic_separator, policy, separator, template",
+            "allowed keys: internal_topic_separator, policy, policy_class, separator, template",
         ),
         (lambda d: d.update(naming="identity"), "naming"),
         (lambda d: d.update(flows=[]), "flows"),

@@ -15,6 +15,7 @@ from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.web import app as web
 
 from tests.plugins.kafka_dr.domain.readiness.test_state import DRILL
+from tests.plugins.kafka_dr.steps.planned.test_offset_option_in_plan import record_option
 from tests.plugins.kafka_dr.web.conftest import ALL_DAGS, ID, ODD, Site
 from tests.support.bench import TARGET_FENCE
 from tests.support.facts import entry
@@ -81,6 +82,7 @@ def test_what_is_set_up_is_not_named(make_bench: Any, site: Site) -> None:
         },
     )
     for source in ("primary", "standby"):
+        record_option(site.bench, source)
         site.checked(source=source)
     for service in (Step.WATCH_OLD_SOURCE.value, "record_positions"):
         site.bench.journal.show_life(service)

@@ -229,6 +229,15 @@ def test_own_policy_class_needs_a_template() -> None:
     with pytest.raises(BadInput, match="--template"):
         topology_from_properties(text)
     assert loaded(text, template="replicated-<source>-<topic>").names.remote("a", "orders") == "replicated-a-orders"
+    keeping, prefixing = loaded(text, template="<topic>"), loaded(text, template="r-<source>-<topic>")
+    assert keeping.names.remote("a", "orders") == "orders" and keeping.naming.policy == "identity"
+    classes = {keeping.naming.policy_class, prefixing.naming.policy_class}
+    assert classes == {"com.example.CustomReplicationPolicy"}
+
+
+def test_a_decision_is_asked_for() -> None:
+    """Which option for offsets is meant stands in no properties file."""
+    assert any("`offset_option` of each flow" in note for note in topology_from_properties(SMALL).notes)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,14 @@ def test_the_approver_reads_what_is_lost_and_for_whom() -> None:
     assert f"Plan digest `{plan().digest}`" in text and "overrides" not in text
 
 
+def test_the_approver_reads_the_offset_option() -> None:
+    """Before the figures of the loss, with what it means."""
+    view = {"option": "custom_policy", "recorded": True, "reason": "names", "date": "2026-11-20", "person": None}
+    text = shown(offset_option=view | {"means": "Topics keep their names.", "differs": []})
+    line = "**Offset option custom_policy.** Topics keep their names. Chosen because: names (2026-11-20)."
+    assert text.index(line) < text.index("**Certainly lost") and "Offset option" not in shown()
+
+
 LISTED = {"records": 80, "bytes": 100, "first_at": 1_700_000_000_000, "last_at": 1_700_000_060_000}
 LISTED |= {"aborted": 3, "undecided": 2}
 

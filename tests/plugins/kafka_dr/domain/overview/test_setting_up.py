@@ -31,6 +31,7 @@ def test_a_complete_installation_lacks_nothing() -> None:
         ({"unchecked": ["a->b"]}, "No check has ended yet of a->b"),
         ({"silent": [SILENT, replace(SILENT, flow="b->a")]}, "x has shown no sign of life ever"),
         ({"recorder": False}, "The topology names no recorder"),
+        ({"undecided": ["a->b"]}, "No offset option is recorded of a->b"),
         ({"notified": False}, "Nobody is notified"),
         ({"approvers": False}, "The topology names no approvers"),
         ({"drills": ()}, "No Connect workers for drills"),

@@ -75,6 +75,7 @@ def test_every_field_changes_the_digest() -> None:
     changes |= {"terms": {"topology_digest": "x"}, "objectives": {"tier": "x"}}
     changes |= {"clients": list_clients(SeenClients())}
     changes |= {"access": {"orders": "login"}, "differences": {"count": 1}, "flows": {"patterns": []}}
+    changes |= {"offset_option": {"option": "x"}}
     assert set(changes) == set(PLAN.as_dict())
     found = len({replace(PLAN, **{name: value}).digest for name, value in changes.items()} | {PLAN.digest})
     assert found == len(changes) + 1
@@ -259,3 +260,11 @@ def test_the_page_says_what_becomes_of_every_flow() -> None:
     assert "| p->s | stops | s takes the place of p" in text and "| s->p | stays |" in text
     assert "| s | TOPIC | s.TOPIC | also has what the clients write that moved from p |" in text
     assert "What becomes of each flow" not in shown(PLAN)
+
+
+def test_the_offset_option_stands_before_the_groups() -> None:
+    """With what it means for this failover; an older plan has none."""
+    view = {"option": "two_deployments", "recorded": True, "reason": "scale", "date": None, "person": None}
+    text = shown(replace(PLAN, offset_option=view | {"means": "Both must answer.", "differs": []}))
+    line = "**Offset option two_deployments.** Both must answer. Chosen because: scale."
+    assert text.index(line) < text.index("| group | partitions |") and "Offset option" not in shown(PLAN)

@@ -96,3 +96,10 @@ def test_failures_are_named_before_what_is_only_unverified() -> None:
     due = ReadinessFinding("drill_due", Gravity.UNVERIFIED, "", "old")
     assert document_of(later(0, due, SILENT), None)["reasons"][0].startswith("recorder_silent: ")
     assert NOW.tzinfo is UTC
+
+
+def test_the_offset_option_is_in_the_document() -> None:
+    """As it was compared; empty if the flow was not observed."""
+    option = {"option": "custom_policy", "recorded": True}
+    assert document_of(replace(CHECKED, offset_option=option), None)["offset_option"] == option
+    assert document_of(CHECKED, None)["offset_option"] == {}

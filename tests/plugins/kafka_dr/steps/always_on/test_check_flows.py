@@ -26,6 +26,7 @@ from kafka_dr.procedure.find import flows_to_check
 from kafka_dr.steps.always_on.check_flows import CHANGES, CheckFlows
 from kafka_dr.vocabulary import Step
 
+from tests.plugins.kafka_dr.steps.planned.test_offset_option_in_plan import record_option
 from tests.support.bench import GRANT, ORDERS, Bench
 from tests.support.metrics.site import samples_in
 
@@ -270,6 +271,19 @@ def test_one_flow_that_cannot_be_checked_keeps_no_other_from_it(site: Site, monk
     with pytest.raises(AirflowException, match="the journal is away"):
         site.check()
     assert site.document()["state"] and not (site.folder / "standby-to-primary.json").exists()
+
+
+def test_the_offset_option_is_compared_with_what_runs(site: Site) -> None:
+    """What contradicts the record is a warning, which leaves the state; it is gone once the connector agrees."""
+    site.drilled()
+    assert site.check()["offset_option"]["recorded"] is False
+    record_option(site.bench)
+    document = site.check()
+    (finding,) = [one for one in document["findings"] if one["id"] == "offset_option_differs"]
+    assert finding["severity"] == "warning" and "sync.group.offsets.enabled" in finding["text"]
+    assert document["state"] == "VERIFIED" and document["offset_option"]["person"] == "J. Doe"
+    site.bench.workers["standby"].settings["sync.group.offsets.enabled"] = "true"
+    assert "offset_option_differs" not in site.ids()
 
 
 def test_a_damaged_document_is_as_none(site: Site) -> None:
