@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclBinding, AclBindingFilter, AdminClient
 
 from lab.checker import CheckResult
 from lab.checker.readers import ClusterReader, Place
@@ -19,15 +19,17 @@ from lab.environment.layout.flows import ACTIVE_ACTIVE
 from lab.environment.state import Lab
 from lab.rehearsal.round_trip import Leaving
 from lab.rehearsal.unplanned import Accident
+from tests.faults.support import always_on
 from tests.faults.support.scene import until
 from tests.faults.support.stepping import Run
 from tests.faults.support.trips import SteppedTrips, stepped_trips
-from tests.faults.support.world import ANYTHING
+from tests.support.lab_clients import acl_filter, without_marker
 from tests.support.rehearsals import SEED
 from tests.support.topologies.own_clients import OwnProducer, commit, create_topics
 
 EAST, WEST = "primary", "standby"
 CONFIRM_SECONDS = 6
+_FIELDS = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
 #: Groups that do not read the copies of west's records, with their policies.
 LOCAL_VIEWS = {"local-all": "earliest", "local-new": "boundary"}
 #: Topics of one name on both clusters, written by the clients of each.
@@ -49,6 +51,7 @@ class Pair:
 
     def __init__(self, trips: SteppedTrips) -> None:
         self.trips, self.lab = trips, trips.lab
+        self.admins = {alias: AdminClient(self.lab.client_properties(alias, "admin")) for alias in (EAST, WEST)}
         self.left: dict[str, dict[Place, int]] = {}
 
     def reader(self, alias: str) -> ClusterReader:
@@ -88,10 +91,26 @@ class Pair:
         assert [placed["local-all"][place] for place in places()] == [0] * len(places())
         assert all(before[place] <= placed["local-new"][place] <= ends[place] for place in places())
 
-    def entries(self) -> dict[str, list[str]]:
+    def entries(self) -> dict[str, set[AclBinding]]:
         """ACL entries of both clusters."""
-        admins = {alias: AdminClient(self.lab.client_properties(alias, "admin")) for alias in (EAST, WEST)}
-        return {alias: sorted(map(str, admin.describe_acls(ANYTHING).result(30))) for alias, admin in admins.items()}
+        return {
+            alias: set(without_marker(admin.describe_acls(acl_filter()).result(30)))
+            for alias, admin in self.admins.items()
+        }
+
+    def undo_by_hand(self, before: dict[str, set[AclBinding]]) -> None:
+        """Give both clusters their earlier ACL entries, and resume the flow from east."""
+        for alias, now in self.entries().items():
+            admin, changes = self.admins[alias], list[Any]()
+            if gone := now - before[alias]:
+                filters = [AclBindingFilter(*(getattr(entry, field) for field in _FIELDS)) for entry in gone]
+                changes += admin.delete_acls(filters).values()
+            if lacking := before[alias] - now:
+                changes += admin.create_acls(list(lacking)).values()
+            for change in changes:
+                change.result(30)
+        for kind in ("source", "checkpoint"):
+            call_worker(self.lab, WEST, "PUT", f"/connectors/{connector_name(EAST, WEST, kind)}/resume")
 
     def judge(self) -> dict[str, int]:
         """Assert that no group of the global view was placed ahead, on west; return the figures."""
@@ -159,7 +178,7 @@ def test_planned_failover_while_west_writes(fresh_lab: Callable[..., Path], tmp_
         east, west = OwnProducer(lab, EAST, places()), OwnProducer(lab, WEST, places())
         with west.writing():
             shared_and_placed(pair, east)
-            before = pair.reader(WEST).ends(places())
+            before, entries = pair.reader(WEST).ends(places()), pair.entries()
             verdict = passed(pair.trips.leave(Leaving(more=5)))
             assert verdict.figures["positions"] > 0
             pair.judge_local_views(before)
@@ -168,6 +187,28 @@ def test_planned_failover_while_west_writes(fresh_lab: Callable[..., Path], tmp_
         time.sleep(3)
         figures = pair.judge()
         assert figures["exact"] == figures["positions"] == pair.positions_to_judge
+        return_by_hand(pair, entries)
+
+
+def return_by_hand(pair: Pair, before: dict[str, set[AclBinding]]) -> None:
+    """As the page says: the watcher undoes it once; in the end both flows run, and clients write on both clusters."""
+    pair.undo_by_hand(before)
+    until(lambda: "Done again, once" in always_on.said(pair.lab, always_on.WATCHER), "the watcher to act", 60.0)
+    pair.undo_by_hand(before)
+    until(lambda: "contested" in always_on.said(pair.lab, always_on.WATCHER), "the watcher to give up", 60.0)
+    pair.undo_by_hand(before)
+    copied, east, west = (
+        pair.copies_on(WEST, EAST),
+        OwnProducer(pair.lab, EAST, places()),
+        OwnProducer(pair.lab, WEST, places()),
+    )
+    back = pair.copies_on(EAST, WEST)
+    with east.writing(), west.writing():
+        time.sleep(15)
+        until(lambda: pair.copies_on(WEST, EAST) > copied and pair.copies_on(EAST, WEST) > back, "both flows", 60.0)
+    assert not east.refused and not west.refused
+    assert pair.states() == {f"{EAST}->{WEST}": "RUNNING", f"{WEST}->{EAST}": "RUNNING"}
+    assert pair.entries() == before
 
 
 def assert_failback_refused(pair: Pair) -> None:
