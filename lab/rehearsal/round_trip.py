@@ -221,12 +221,12 @@ class RoundTrips(LostSourceRehearsal):
         self.start_clients()
         if how.accident is None:
             self._work(how)
-            return self._change(PLANNED, params, writes, crashed=how.crashed, flows_on=how.standby or self._both_run)
+            return self._change(PLANNED, params, writes, crashed=how.crashed, flows_on=how.standby or self.both_run)
         self._stranding, self._more = how.stranded, how.more
         self.suffer(how.accident)
         mirrored = ClusterReader(self.target, self.status).ends(self._places(self.target))
         facts = {"crashed": how.crashed, "mirrored_until": mirrored, "died_at": self.died_at}
-        return self._change(UNPLANNED, params, writes, flows_on=self._both_run, **facts)
+        return self._change(UNPLANNED, params, writes, flows_on=self.both_run, **facts)
 
     def come_back(self, how: Returning = Returning(), writes: bool = False) -> CheckResult:
         """Fail back to the cluster that clients left, let clients work on that cluster, check, and return the result.
@@ -250,11 +250,6 @@ class RoundTrips(LostSourceRehearsal):
             mode=how.mode,
             decisions=how.stranded or {},
         )
-
-    @property
-    def _both_run(self) -> bool:
-        """Whether the flow from target to source runs throughout, as the lab's layout has it."""
-        return self.lab.load().layout.always
 
     def suffer(self, accident: Accident) -> None:
         """Start the load, write the records that the `Leaving` of this client move asks for, and kill the source."""

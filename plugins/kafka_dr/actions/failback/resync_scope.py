@@ -37,7 +37,7 @@ def refuse_dedicated(procedure: Run) -> None:
 
 
 def refuse_both_take_writes(procedure: Run) -> None:
-    """Refuse if both flows of the pair always run: the new primary has clients of its own, which no failback may stop.
+    """Refuse if both flows of the pair always run, because then the new primary has clients of its own.
 
     A failback fences all clients of the cluster that they leave, and leaves it fenced and its flow stopped.
     """

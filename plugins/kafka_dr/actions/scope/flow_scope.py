@@ -95,7 +95,7 @@ def flows_of_move(procedure: Run, lost: bool, reads: Iterable[tuple[str, str]] =
 
 
 def local_views_of(procedure: Run, reads: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-    """Return (group, topic) for each group that reads its own cluster's records only, of a topic that the target has.
+    """Return (group, topic) for each group with a local view of a topic that the target has, too.
 
     Empty unless both flows of the pair always run.
     """

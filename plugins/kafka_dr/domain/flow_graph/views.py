@@ -1,4 +1,4 @@
-"""Which groups read the records of both clusters of an active-active pair, which only those of one, and what follows.
+"""Groups that read one cluster's records only, on an active-active pair, and where they begin after a move.
 
 A group has a *local view* of a topic if it reads the cluster's own records only: `orders`, and not `west.orders`.
 """
