@@ -221,13 +221,12 @@ class RoundTrips(LostSourceRehearsal):
         self.start_clients()
         if how.accident is None:
             self._work(how)
-            return self._change(PLANNED, params, writes, crashed=how.crashed, flows_on=how.standby)
+            return self._change(PLANNED, params, writes, crashed=how.crashed, flows_on=how.standby or self.both_run)
         self._stranding, self._more = how.stranded, how.more
         self.suffer(how.accident)
         mirrored = ClusterReader(self.target, self.status).ends(self._places(self.target))
-        return self._change(
-            UNPLANNED, params, writes, crashed=how.crashed, mirrored_until=mirrored, died_at=self.died_at
-        )
+        facts = {"crashed": how.crashed, "mirrored_until": mirrored, "died_at": self.died_at}
+        return self._change(UNPLANNED, params, writes, flows_on=self.both_run, **facts)
 
     def come_back(self, how: Returning = Returning(), writes: bool = False) -> CheckResult:
         """Fail back to the cluster that clients left, let clients work on that cluster, check, and return the result.

@@ -176,6 +176,11 @@ class LostSourceRehearsal(Rehearsal):
         self._watch: TargetWatch
         self._most: Mapping[Place, int] | None = None
 
+    @property
+    def both_run(self) -> bool:
+        """Whether the flow from target to source runs throughout, as the lab's layout has it."""
+        return self.lab.load().layout.always
+
     def seed_topics(self) -> GroundTruth:
         """Create topics, records and groups on the source; return the ground truth.
 

@@ -35,6 +35,23 @@ def refuse_unusable_flows(procedure: Run) -> None:
             )
 
 
+def refuse_both_take_writes(procedure: Run) -> None:
+    """Refuse if both flows of the pair always run, because then the new primary has clients of its own.
+
+    A failback fences all clients of the cluster that they leave, and leaves it fenced and its flow stopped.
+    """
+    if not procedure.takes_writes_on_both:
+        return
+    source, target = procedure.request.source, procedure.request.target
+    raise NotReady(
+        f"Both flows between {target} and {source} always run: a failback would stop {source}'s own clients, too",
+        f"the topology has `runs: always` for {target}->{source} and {source}->{target}, so {source} takes writes of"
+        " clients that belong there, and a failback moves and fences all clients",
+        "Nothing was changed. Move only the clients back that the last failover had moved, by hand, as"
+        " runbooks/topologies.md#the-way-back-on-an-active-active-pair says.",
+    )
+
+
 def refuse_overlapping(procedure: Run) -> None:
     """Refuse if several source connectors of the flow back mirror the same topics, and so copy all records twice."""
     flow = procedure.flow

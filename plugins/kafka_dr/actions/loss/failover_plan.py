@@ -99,7 +99,9 @@ def plan_of(
         objectives=procedure.progress.objectives,
         offset_option=option_of(procedure, None),
         clients=recorded_clients(procedure, last_known),
-        flows=flows_of_move(procedure, lost=True),
+        flows=flows_of_move(
+            procedure, True, zip(last_known.positions["group"], last_known.positions["topic"], strict=True)
+        ),
         warnings=(UNSIGNED_SAMPLES,) if recorded.last_at is not None and not recorded.signed else (),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_dr.actions.scope.plan_scope import ends_left
 from kafka_dr.actions.scope.topic_settings import portable_configs
 from kafka_dr.actions.topic_creation import create_topics
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -27,6 +28,16 @@ def starts_of_clients_topics(procedure: Run) -> dict[str, dict[TopicPartition, i
     for topic, partitions in missing_topics(procedure).items():
         starts |= {TopicPartition(topic, p): 0 for p in range(partitions)}
     return {topic: {tp: start for tp, start in starts.items() if tp.topic == topic} for topic in topics}
+
+
+def ends_of_clients_topics(procedure: Run) -> dict[TopicPartition, int]:
+    """Return target partition of a topic that is not mirrored -> log end before clients write there.
+
+    It is the one that commit_groups has saved; before, the log end now. A partition that the target lacks ends at 0.
+    """
+    partitions = {tp for starts in starts_of_clients_topics(procedure).values() for tp in starts}
+    existing = [tp for tp in local_partitions(procedure) if tp in partitions]
+    return dict.fromkeys(partitions, 0) | procedure.systems.target.ends(existing) | ends_left(procedure)
 
 
 def missing_topics(procedure: Run) -> dict[str, int]:

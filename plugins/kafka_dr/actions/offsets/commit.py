@@ -11,10 +11,11 @@ from collections.abc import Mapping
 import pandas as pd
 
 from kafka_dr.actions.groups.at_rest import positions_frame
-from kafka_dr.actions.offsets.client_topics import starts_of_clients_topics
-from kafka_dr.actions.scope.flow_scope import remote_partitions
+from kafka_dr.actions.offsets.client_topics import ends_of_clients_topics, starts_of_clients_topics
+from kafka_dr.actions.scope.flow_scope import local_views_of, remote_partitions
 from kafka_dr.actions.scope.plan_scope import boundary_of, excluded_groups
 from kafka_dr.actions.scope.position_frames import COLUMNS, PLACE, TYPES, by_group, in_order, positions_of
+from kafka_dr.domain.flow_graph.views import BEGINS_AT_END
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.procedure.entries import OffsetsTranslated, Receipt, SnapshotTaken
@@ -75,7 +76,8 @@ def wanted_positions(procedure: Run) -> pd.DataFrame:
     """Return the positions that groups should get on the target, sorted: group, topic, partition, position.
 
     These are the translated positions, and the positions of excluded groups by the groups' policies. In topics that
-    clients will write to and that MirrorMaker 2 did not mirror, groups start at the log start. Positions that are
+    clients will write to and that MirrorMaker 2 did not mirror, groups start at the log start, groups of policy
+    `boundary` with a local view at the log end. Positions that are
     `REFUSED` or not translated are left out; review_translation has shown these positions to the approver.
     """
     wanted = translated_positions(procedure)
@@ -92,12 +94,31 @@ def wanted_positions(procedure: Run) -> pd.DataFrame:
         beginnings = {
             (group, *tp): start for group, topic in reading if topic in local for tp, start in local[topic].items()
         }
+        beginnings |= _beginnings_at_end(procedure, reading, beginnings)
         additional |= {place: start for place, start in beginnings.items() if place not in taken}
     if additional:
         wanted = pd.concat(
             [wanted, pd.DataFrame([(*place, position) for place, position in additional.items()], columns=COLUMNS)]
         )
     return in_order(wanted.astype(TYPES))
+
+
+def _beginnings_at_end(
+    procedure: Run, reading: set[tuple[str, str]], beginnings: Mapping[tuple[str, str, int], int]
+) -> dict[tuple[str, str, int], int]:
+    """Return the places of groups with a local view, and policy `boundary`: (group, topic, partition) -> log end.
+
+    A group with a local view did not read the records that the target's own clients wrote, and shall not begin to.
+    """
+    views = {
+        view for view in local_views_of(procedure, reading) if procedure.topology.policy_of(view[0]) == BEGINS_AT_END
+    }
+    ends = ends_of_clients_topics(procedure) if views else {}
+    return {
+        (group, topic, partition): ends[TopicPartition(topic, partition)]
+        for group, topic, partition in beginnings
+        if (group, topic) in views
+    }
 
 
 def refused_places(procedure: Run) -> pd.DataFrame:

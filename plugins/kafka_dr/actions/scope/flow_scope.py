@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_dr.domain.flow_graph.move import GraphMove
 from kafka_dr.domain.flow_graph.section import flows_section
+from kafka_dr.domain.flow_graph.views import local_views, views_section
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.errors import BadInput, ConnectUnavailable
@@ -76,14 +77,33 @@ def remote_partitions(procedure: Run, partitions: Iterable[TopicPartition]) -> d
     return {tp: TopicPartition(names[tp.topic], tp.partition) for tp in partitions}
 
 
-def flows_of_move(procedure: Run, lost: bool) -> dict[str, Any]:
-    """Return the plan's section on all flows of the topology, as of `flows_section`.
+def flows_of_move(procedure: Run, lost: bool, reads: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
+    """Return the plan's section on all flows of the topology, as of `flows_section`, and of groups' views.
 
     Args:
         lost: whether the source is lost.
+        reads: group and source topic, for each topic where a group has a position.
     """
     move = GraphMove(procedure.flow.source, procedure.flow.target, lost)
-    return flows_section(procedure.topology.graph, procedure.naming, move)
+    section = flows_section(procedure.topology.graph, procedure.naming, move)
+    if not procedure.takes_writes_on_both:
+        return section
+    read = set(reads)
+    copies = copies_of_target(procedure, {topic for _, topic in read}) if lost else {}
+    by_policy = [group for group, topic in read if topic in copies]
+    return section | views_section(local_views_of(procedure, read), by_policy, procedure.topology.policy_of)
+
+
+def local_views_of(procedure: Run, reads: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Return (group, topic) for each group with a local view of a topic that the target has, too.
+
+    Empty unless both flows of the pair always run.
+    """
+    if not procedure.takes_writes_on_both:
+        return frozenset()
+    read = set(reads)
+    shared = procedure.systems.target.topics(sorted({topic for _, topic in read}))
+    return local_views(read, shared, procedure.naming, procedure.flow.target)
 
 
 def names_separate_directions(procedure: Run) -> bool:

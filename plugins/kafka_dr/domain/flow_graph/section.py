@@ -9,6 +9,7 @@ from typing import Any
 from kafka_dr.domain.flow_graph.graph import FlowGraph
 from kafka_dr.domain.flow_graph.move import GraphMove, fates_of
 from kafka_dr.domain.flow_graph.readers import read_after, unreadable_after
+from kafka_dr.domain.flow_graph.views import views_markdown
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.domain.plain_text import table_cell
 
@@ -66,4 +67,5 @@ def flows_markdown(section: Mapping[str, Any], source: str) -> list[str]:
         *readers,
         "",
         *(missing if lost else []),
+        *views_markdown(section, source),
     ]

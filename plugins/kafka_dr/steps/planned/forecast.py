@@ -38,10 +38,12 @@ class Forecast(ProcedureStep):
         """Observe both clusters again; return the plan and its digest. Nothing is changed on either cluster."""
         observed = observe_pair(procedure, {}, apart=0, held=positions_read_just_now(procedure))
         refuse_unknown_groups(procedure, observed)
-        groups = forecast_of(
-            procedure, observed, compared_positions(observed, checkpoints_of(procedure), offset_syncs_of(procedure))
-        )
-        plan = _build_plan(procedure, observed, groups).as_dict()
+        positions = compared_positions(observed, checkpoints_of(procedure), offset_syncs_of(procedure))
+        groups = forecast_of(procedure, observed, positions)
+        reads = set(zip(positions["group"], positions["topic"], strict=True))
+        plan = replace(
+            _build_plan(procedure, observed, groups), flows=flows_of_move(procedure, lost=False, reads=reads)
+        ).as_dict()
         return FailoverForecast(
             plan_file=procedure.artifacts.save_json("plan", plan),
             plan_digest=digest_of(plan),
@@ -97,7 +99,6 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         clients=list_clients(replace(observed.clients, logged=logged)),
         access=ready.access or {},
         differences=keep_differences(procedure, observed),
-        flows=flows_of_move(procedure, lost=False),
     )
 
 

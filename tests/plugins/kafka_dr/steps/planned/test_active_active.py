@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.actions.history.journal_lineage import History
 from kafka_dr.actions.offsets import prefixed_topics
+from kafka_dr.actions.offsets.commit import wanted_positions
 from kafka_dr.actions.offsets.prefixed_topics import (
     bounds_of_lost_copies,
     copied_by_now,
@@ -41,9 +42,10 @@ FLOWS = [
 ]
 
 
-def make_pair(make_bench: Callable[..., Any], runs: str = "always", **states: str) -> Any:
+def make_pair(make_bench: Callable[..., Any], runs: str = "always", groups: Any = (), **states: str) -> Any:
     """A bench with default naming; the reverse flow's source connector is RUNNING, unless `states` says otherwise."""
-    bench = make_bench(naming={"policy": "default"}, flows=[{**flow, "runs": runs} for flow in FLOWS])
+    more = {"groups": groups} if groups else {}
+    bench = make_bench(naming={"policy": "default"}, flows=[{**flow, "runs": runs} for flow in FLOWS], **more)
     bench.workers["primary"].states |= {"s.source": "RUNNING", "s.checkpoint": "RUNNING", **states}
     bench.clusters["standby"].partitions |= {"orders": {0: 1}, "primary.orders": {0: 1}}
     bench.clusters["standby"].log_ends |= {ORDERS: 40, COPY: 10}
@@ -88,6 +90,33 @@ def test_on_any_other_pair_own_topics_stand_still(make_bench: Callable[..., Any]
     bench.clusters["standby"].log_ends[ORDERS] = 55
     with pytest.raises(AirflowFailException, match="Log ends of the target moved"):
         open_(bench)
+
+
+@pytest.mark.parametrize(
+    ("runs", "policy", "copy", "begins"),
+    [
+        ("always", "boundary", False, 40),
+        ("always", "earliest", False, 3),
+        ("always", "boundary", True, 7),
+        ("in_turn", "boundary", False, 3),
+    ],
+    ids=["local view", "local view, by default", "global view", "flows in turn"],
+)
+def test_only_a_local_view_of_policy_boundary_begins_at_the_end(
+    make_bench: Callable[..., Any], runs: str, policy: str, copy: bool, begins: int
+) -> None:
+    """A group that read the copy of the target's records goes on in them, whatever its policy."""
+    bench = make_pair(make_bench, runs, groups=[{"pattern": "g", "policy": policy}])
+    bench.clusters["standby"].log_starts[ORDERS] = 3
+    procedure = bench.stopped(remote="primary.orders")
+    rows = [("orders", "primary.orders", 4), *([("standby.orders", "orders", 7)] if copy else [])]
+    frame = pd.DataFrame(rows, columns=["topic", "target_topic", "target_position"])
+    frame = frame.assign(group="g", partition=0, position=5).assign(**{"class": "CONTENT"})
+    frame["target_position"] = frame["target_position"].astype("Int64")
+    receipt = procedure.artifacts.save("positions", frame)
+    bench.done(procedure, Step.TRANSLATE_OFFSETS, digest="t" * 64, translation=receipt, exact=1, positions=1)
+    wanted = wanted_positions(bench.procedure())
+    assert dict(zip(wanted["topic"], wanted["position"], strict=True)) == {"primary.orders": 4, "orders": begins}
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "STOPPED"])
