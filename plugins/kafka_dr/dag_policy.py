@@ -11,7 +11,8 @@ from typing import Any
 from airflow.sdk import Param, TaskGroup
 
 from kafka_dr.config.settings import load_topology
-from kafka_dr.procedures import PROCEDURES, Field
+from kafka_dr.form_fields import Field
+from kafka_dr.procedures import PROCEDURES
 
 #: A killed task is retried; a refusal fails at once, as it raises AirflowFailException.
 DEFAULT_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 2, "retry_delay": timedelta(seconds=2)}

@@ -10,7 +10,8 @@ import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
-from kafka_dr.config.params import LONGEST_REASON, check_params
+from kafka_dr.config.choices import LONGEST_REASON
+from kafka_dr.config.params import check_params
 from kafka_dr.config.settings import Deadlines, Topology
 from kafka_dr.dag_policy import flow_form, procedure_form
 from kafka_dr.errors import BadInput

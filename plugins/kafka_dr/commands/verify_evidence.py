@@ -21,7 +21,7 @@ from jinja2 import UndefinedError
 
 from kafka_dr.actions.drill_report import drill_report_files
 from kafka_dr.actions.evidence import evidence_page, evidence_text
-from kafka_dr.config.params import quoted_value
+from kafka_dr.config.choices import quoted_value
 from kafka_dr.domain.canonical_json import digest_of, read_json
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.procedure.entries import ProcedureClosed, newest_fact

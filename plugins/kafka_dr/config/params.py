@@ -6,148 +6,26 @@ refuses unknown params.
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any
 
-from pydantic import AfterValidator, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from kafka_dr.config.choices import CHOICES, invisible_in, quoted_value, reason_problem
 from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.fields import Model
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.mirror_maker.patterns import ALL, Kind, list_items, pattern_problem
-from kafka_dr.domain.re_replication.starts import place_problem, time_of
-from kafka_dr.domain.reconciliation.choice import place_of, range_of, time_in_ms
-from kafka_dr.domain.replication.tuning import tuning_problems
 from kafka_dr.errors import BadInput, Refusal
 from kafka_dr.procedures import TopicChoice
 
-T = TypeVar("T", int, str)
-
-LONGEST_REASON = 500
 LONGEST_GROUP = 250
 MOST_EXCLUDED = 1000
-LONGEST_SHOWN = 60
 _UNUSABLE = "the params cannot be used"
 _CORRECT = "correct the params and start a new run; this attempt changed nothing"
 _KINDS: Mapping[str, Kind] = {"topics": "topic", "groups": "group"}
 _SWITCHES = ("start_reverse_replication", "abort_open_transactions")
 _PLAIN = frozenset({"source", "target", "reason", "topics", "groups", *_SWITCHES, "exclude_groups"})
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-
-
-def _checked_reason(text: str) -> str:
-    if problem := "state the reason" if not text.strip() else _reason_problem(text, ""):
-        raise ValueError(problem)
-    return text.strip()
-
-
-#: Type of a param that states a reason: visible text on one line, not empty, at most `LONGEST_REASON` characters.
-Reason = Annotated[str, AfterValidator(_checked_reason)]
-
-
-def _checked_procedure_id(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,300}", text):
-        raise ValueError("expected a procedure id, the name of that procedure's evidence folder")
-    return text
-
-
-#: Type of a param that names another procedure by its id.
-ProcedureId = Annotated[str, AfterValidator(_checked_procedure_id)]
-
-
-def _checked_rules(rules: dict[str, str]) -> dict[str, str]:
-    for pattern in rules:
-        if problem := pattern_problem(pattern, "topic"):
-            raise ValueError(f"{quoted_value(pattern)}: {problem}")
-    return rules
-
-
-#: Type of failback's param `stranded`: regular expression for topics -> decision on their stranded records.
-StrandedRules = Annotated[dict[str, Literal["keep", "replay", "quarantine", "discard"]], AfterValidator(_checked_rules)]
-
-
-def _checked_patterns(kind: Kind) -> AfterValidator:
-    def check(text: str) -> str:
-        if problem := pattern_problem(text, kind):
-            raise ValueError(problem)
-        return text
-
-    return AfterValidator(check)
-
-
-def _checked_settings(settings: dict[str, str]) -> dict[str, str]:
-    if problems := list(tuning_problems(settings)):
-        raise ValueError("; ".join(problems))
-    return settings
-
-
-def _checked_time(text: str) -> str:
-    if time_in_ms(text) is None:
-        raise ValueError("expected a time with its zone, such as 2026-11-28T10:00Z")
-    return text.strip()
-
-
-def _checked_ranges(ranges: dict[str, str]) -> dict[str, str]:
-    for place, offsets in ranges.items():
-        if place_of(place) is None:
-            raise ValueError(f"{quoted_value(place)}: expected TOPIC:PARTITION")
-        if range_of(offsets) is None:
-            raise ValueError(f"{quoted_value(place)}: {quoted_value(offsets)}; expected FROM-TO, FROM below TO")
-    return ranges
-
-
-#: Types of reconcile_clusters' params: a time, and partition -> range of offsets.
-RecordTime = Annotated[str, AfterValidator(_checked_time)]
-OffsetRanges = Annotated[dict[str, str], AfterValidator(_checked_ranges)]
-
-
-def _checked_places(starts: dict[str, T]) -> dict[str, T]:
-    for place, start in starts.items():
-        if problem := place_problem(place):
-            raise ValueError(f"{quoted_value(place)}: {problem}")
-        if isinstance(start, int) and start < 0:
-            raise ValueError(f"{quoted_value(place)}: {start}; an offset is 0 or more")
-        if isinstance(start, str) and time_of(start) is None:
-            raise ValueError(f"{quoted_value(place)}: {quoted_value(start)}; expected a time such as 2026-11-28T10:00Z")
-    return starts
-
-
-#: Params of re_replicate_topics: `TOPIC` or `TOPIC:PARTITION` -> first offset, or time of the first record.
-StartOffsets = Annotated[dict[str, int], AfterValidator(_checked_places)]
-StartTimes = Annotated[dict[str, str], AfterValidator(_checked_places)]
-
-
-#: Params that only some procedures take, name -> type; those that were given are in `Request.choices`.
-_CHOICES: dict[str, Any] = {
-    "acknowledge_recreated_topics": bool,
-    "acknowledge_owner": bool,
-    "acknowledge_cool_down": Reason,
-    "override_source_lost": Reason,
-    "continue_procedure": ProcedureId,
-    "mode": Literal["append", "recreate"],
-    "stranded": StrandedRules,
-    "compare": Literal["proven", "whole"],
-    "undo_procedure": ProcedureId,
-    "overwrite_later_commits": bool,
-    "add_topics": Annotated[str, _checked_patterns("topic")],
-    "remove_topics": Annotated[str, _checked_patterns("topic")],
-    "add_groups": Annotated[str, _checked_patterns("group")],
-    "remove_groups": Annotated[str, _checked_patterns("group")],
-    "settings": Annotated[dict[str, str], AfterValidator(_checked_settings)],
-    "connector": str,
-    "excluded_interval": Literal["copy", "skip"],
-    "names_to_come": bool,
-    "kind": Literal["observe", "canary", "full"],
-    "since": RecordTime,
-    "until": RecordTime,
-    "offset_ranges": OffsetRanges,
-    "delete_target_topics": bool,
-    "include_compacted": bool,
-    "from_offset": StartOffsets,
-    "from_time": StartTimes,
-}
 
 
 class Request(Model):
@@ -220,15 +98,8 @@ def bad_input(what: str, problems: list[str], next_step: str) -> BadInput:
     return error
 
 
-def quoted_value(value: Any) -> str:
-    """Return a value as text that is safe to show in an error: ASCII, on one line, at most 60 characters."""
-    # Python refuses to print integers of more than 4300 digits, and JSON params may contain such an integer.
-    text = ascii(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
-    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
-
-
 def _unknown(given: Mapping[str, Any], foreign: Collection[str]) -> Iterator[str]:
-    allowed = sorted({*_PLAIN, *Deadlines.model_fields, *_CHOICES} - {*foreign})
+    allowed = sorted({*_PLAIN, *Deadlines.model_fields, *CHOICES} - {*foreign})
     for key in given:
         if key not in allowed:
             why = "this procedure does not take it" if key in foreign else "no such param"
@@ -250,21 +121,8 @@ def _ends(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _reason(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
-    if problem := _reason_problem(given.get("reason"), "state why this run is made"):
+    if problem := reason_problem(given.get("reason"), "state why this run is made"):
         yield f"reason: {problem}"
-
-
-def _reason_problem(reason: Any, instruction: str) -> str | None:
-    if not isinstance(reason, str) or not reason.strip():
-        return f"{quoted_value(reason) if reason is not None else 'missing'}; {instruction}"
-    if len(reason) > LONGEST_REASON:
-        return f"{len(reason)} characters; at most {LONGEST_REASON}"
-    odd = _invisible(reason)
-    return f"contains the control or invisible character {odd!a}; write one line of visible characters" if odd else None
-
-
-def _invisible(text: str) -> str | None:
-    return next((c for c in text if unicodedata.category(c) in _INVISIBLE), None)
 
 
 def _patterns(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
@@ -347,7 +205,7 @@ def _excluded(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     if len(excluded) > MOST_EXCLUDED:
         yield f"exclude_groups: {len(excluded)} groups; at most {MOST_EXCLUDED}"
     for group, reason in list(excluded.items())[:MOST_EXCLUDED]:
-        problem = _group_problem(group) or _reason_problem(reason, "state why the run does not wait for this group")
+        problem = _group_problem(group) or reason_problem(reason, "state why the run does not wait for this group")
         if problem:
             yield f"exclude_groups[{quoted_value(group)}]: {problem}"
 
@@ -357,7 +215,7 @@ def _group_problem(group: Any) -> str | None:
         return f"not a group name; expected 1 to {LONGEST_GROUP} characters"
     if "*" in group:
         return "expected one group by its whole name, no wildcard"
-    return f"contains the control or invisible character {odd!a}" if (odd := _invisible(group)) else None
+    return f"contains the control or invisible character {odd!a}" if (odd := invisible_in(group)) else None
 
 
 def _deadlines(topology: Topology, given: Mapping[str, Any]) -> tuple[Deadlines, list[str]]:
@@ -416,9 +274,9 @@ def refuse_abandoned_start(topology: Topology, age: float, *, cleared: bool) -> 
 
 def _choices(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     choices, problems = {}, []
-    for key in (key for key in _CHOICES if key in given):
+    for key in (key for key in CHOICES if key in given):
         try:
-            choices[key] = TypeAdapter(_CHOICES[key]).validate_python(given[key], strict=True)
+            choices[key] = TypeAdapter(CHOICES[key]).validate_python(given[key], strict=True)
         except ValidationError as error:
             problems.append(f"{key}: {quoted_value(given[key])}; {_expected(error.errors()[0])}")
     return choices, problems

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from kafka_dr.config.choices import quoted_value
 from kafka_dr.config.deadlines import Deadlines
-from kafka_dr.config.params import Request, bad_input, check_params, quoted_value
+from kafka_dr.config.params import Request, bad_input, check_params
 from kafka_dr.config.strict_yaml import Document, Place, place_text, read_yaml
 from kafka_dr.config.topology import Cluster, Connectors, Flow, GroupPolicy, Named, Principals, Topology
 from kafka_dr.config.topology_checks import SECRET_VALUE, problems_in, without_secrets

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.config.choices import quoted_value
 from kafka_dr.config.deadlines import Deadlines
-from kafka_dr.config.params import Request, quoted_value
+from kafka_dr.config.params import Request
 from kafka_dr.config.settings import Topology
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, Refusal
