@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from lab.environment.bring_up import up
@@ -54,11 +55,9 @@ class Compared:
         """Return what is listed, by partition: kind, source offset, target offset."""
         found: dict[Place, set[tuple[str, int | None, int | None]]] = {}
         for path in (self.folder / "differences").glob("*.parquet"):
-            for row in pd.read_parquet(path, dtype_backend="numpy_nullable").to_dict("records"):
-                offsets = [
-                    None if row[name] is pd.NA else int(row[name]) for name in ("source_offset", "target_offset")
-                ]
-                found.setdefault((row["topic"], row["partition"]), set()).add((row["kind"], *offsets))
+            for row in pq.read_table(path).to_pylist():
+                difference = row["kind"], row["source_offset"], row["target_offset"]
+                found.setdefault((row["topic"], row["partition"]), set()).add(difference)
         return found
 
 
