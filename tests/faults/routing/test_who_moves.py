@@ -228,7 +228,10 @@ class NamedClient:
     def _note(self, program: subprocess.Popen[str]) -> None:
         assert program.stdout is not None
         for line in program.stdout:
-            alias, offset = line.split()[0], int(line.split()[1])
+            words = line.split()
+            if len(words) != 2 or words[0] not in self.runs or not words[1].isdigit():
+                continue  # What the client's library says of its connections.
+            alias, offset = words[0], int(words[1])
             if self.runs[alias] and self.runs[alias][-1][1] + 1 == offset:
                 self.runs[alias][-1][1] = offset
             else:
