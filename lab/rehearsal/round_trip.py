@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from lab.checker import CheckResult, Finding, Ledger, Names, RoundTripCheck, RoundTripObserved, Trip
@@ -240,16 +241,8 @@ class RoundTrips(LostSourceRehearsal):
         self.start_clients()
         self.start_load()
         self.write_more(how.more)
-        return self._change(
-            FAILBACK,
-            how.params,
-            writes,
-            returned=returned,
-            crashed=how.crashed,
-            flows_on=True,
-            mode=how.mode,
-            decisions=how.stranded or {},
-        )
+        facts = {"returned": returned, "crashed": how.crashed, "mode": how.mode, "decisions": how.stranded or {}}
+        return self._change(FAILBACK, how.params, writes, flows_on=True, **facts)
 
     def suffer(self, accident: Accident) -> None:
         """Start the load, write the records that the `Leaving` of this client move asks for, and kill the source."""
@@ -312,14 +305,18 @@ class RoundTrips(LostSourceRehearsal):
         """Wait until all records of the target have been mirrored to the source."""
 
         def is_stable() -> bool:
-            before = self._count(self.source)
-            time.sleep(STILL_SECONDS)
-            return self._count(self.source) == before
+            try:
+                before = self._count(self.source)
+                time.sleep(STILL_SECONDS)
+                return self._count(self.source) == before
+            except KafkaException:
+                return False  # a broker that was just started again answers NOT_LEADER_FOR_PARTITION for a while
 
         if not wait_for(is_stable, RESTART_SECONDS):
             raise TimeoutError(
-                f"log ends on {self.source} still grow {RESTART_SECONDS:.0f} s after clients were stopped; read the log"
-                f" of connect-{self.source}, or find out which client writes on {self.source} or {self.target}"
+                f"log ends on {self.source} still grow, or cannot be read, {RESTART_SECONDS:.0f} s after clients were"
+                f" stopped; read the logs of connect-{self.source} and broker-{self.source}, or find out which client"
+                f" writes on {self.source} or {self.target}"
             )
 
     def mirrored_counter(self) -> Callable[[], int]:
