@@ -16,6 +16,8 @@ from lab.checker.readers import Place
 from lab.environment.state import Lab
 
 PAUSE_SECONDS = 0.02
+#: A busy machine may keep a record waiting for longer than 30 s; a refusal for lack of a right comes at once.
+TIMEOUT_MS = 120_000
 
 
 def create_topics(lab: Lab, alias: str, topics: dict[str, int]) -> None:
@@ -49,7 +51,7 @@ class OwnProducer:
         self.acknowledged, self.refused = 0, set[str]()
 
     def _write(self) -> None:
-        producer = Producer({**self._settings, "linger.ms": 5, "message.timeout.ms": 30_000})
+        producer = Producer({**self._settings, "linger.ms": 5, "message.timeout.ms": TIMEOUT_MS})
         for number, (topic, partition) in enumerate(itertools.cycle(self._places)):
             if self._stop.is_set():
                 break
