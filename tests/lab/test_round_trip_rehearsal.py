@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,10 @@ class Paper:
 
     def __init__(self, folder: Path, policy: str) -> None:
         self.root, self.archive, self.policy = folder, folder / "archive", policy
+
+    def load(self) -> SimpleNamespace:
+        """Its record: of its two flows one runs at a time."""
+        return SimpleNamespace(layout=SimpleNamespace(always=False))
 
     def status(self) -> dict[str, Any]:
         """What is asked of it here."""
