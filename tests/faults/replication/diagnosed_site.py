@@ -164,17 +164,23 @@ class DiagnosedSite:
     # -- Connect --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def put(self, kind: str = "source", restart: bool = True, **changes: str) -> Iterator[None]:
-        """Change settings of a connector, which may then fail; it runs again afterwards."""
+    def put(self, kind: str = "source", without: str = " ", **changes: str) -> Iterator[None]:
+        """Change settings of a connector, which may then fail; it runs again afterwards.
+
+        Args:
+            kind: of the connector.
+            without: settings that begin so are left out.
+            changes: by name, the new values.
+        """
         config = self.site.connector("GET", "config", kind=kind).json()
-        self.site.configure({**config, **{key.replace("__", "."): value for key, value in changes.items()}}, kind)
+        kept = {key: value for key, value in config.items() if not key.startswith(without)}
+        self.site.configure({**kept, **changes}, kind)
         time.sleep(3.0)
         try:
             yield
         finally:
             self.site.configure(config, kind)
-            if restart:
-                self.restart(kind)
+            self.restart(kind)
 
     def restart(self, kind: str = "source") -> None:
         """Restart a connector with its tasks, and wait until it runs."""

@@ -377,7 +377,7 @@ CASES: dict[str, Case] = {
         (),
     ),
     "offset syncs are off": (
-        lambda site: site.put(**{"emit.offset-syncs.enabled": "false"}),
+        lambda site: site.put(without="offset-syncs.topic.", **{"emit.offset-syncs.enabled": "false"}),
         ("offset_syncs_off",),
         (),
     ),

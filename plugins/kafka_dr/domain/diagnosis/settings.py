@@ -163,21 +163,22 @@ LOOP_TREE = DiagnosisTree[FlowSettings](
         },
     ),
 )
+# MirrorMaker 2 accepts no place of the offset syncs where they are off: so that is asked first.
 OFFSET_SYNC_TREE = DiagnosisTree[FlowSettings](
     "offset_sync_settings",
     _name_of,
     DiagnosisQuestion(
-        "Do source and checkpoint connector state one place of the offset syncs?",
-        _ask_place,
+        "Does the source connector write offset syncs?",
+        _ask_syncs,
         {
-            "no": OFFSET_SYNCS_APART,
+            "no": OFFSET_SYNCS_OFF,
             "yes": DiagnosisQuestion(
-                "Does the source connector write offset syncs?",
-                _ask_syncs,
+                "Do source and checkpoint connector state one place of the offset syncs?",
+                _ask_place,
                 {
-                    "no": OFFSET_SYNCS_OFF,
+                    "no": OFFSET_SYNCS_APART,
                     "yes": DiagnosisQuestion(
-                        "Often enough?",
+                        "Are they written often enough?",
                         _ask_lag,
                         {"no": OFFSET_LAG_LARGE, "yes": NothingFound("offset syncs are in order")},
                     ),

@@ -174,7 +174,10 @@ REACHED: dict[str, list[tuple[DiagnosisTree[Any], Any]]] = {
         ),
         (OFFSET_SYNC_TREE, sources(**{"offset-syncs.topic.location": "source"})),
     ],
-    "offset_syncs_off": [(OFFSET_SYNC_TREE, sources(**{"emit.offset-syncs.enabled": " False "}))],
+    "offset_syncs_off": [
+        (OFFSET_SYNC_TREE, replace(SETTINGS, sources={"mirror": {"emit.offset-syncs.enabled": "false"}})),
+        (OFFSET_SYNC_TREE, sources(**{"emit.offset-syncs.enabled": " False "})),
+    ],
     "offset_lag_large": [(OFFSET_SYNC_TREE, sources(**{"offset.lag.max": "1001"}))],
     "checkpoints_off": [
         (CHECKPOINT_TREE, replace(SETTINGS, checkpoint={"emit.checkpoints.enabled": "false"})),
