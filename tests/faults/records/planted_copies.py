@@ -52,15 +52,17 @@ class Planted:
         }
 
 
-def with_differences(records: Sequence[Record], rng: random.Random, each: int) -> tuple[list[Record], Planted]:
-    """Return copies of records with so many differences of each kind, each between records that are alike.
+def with_differences(
+    records: Sequence[Record], rng: random.Random, each: int, among: int
+) -> tuple[list[Record], Planted]:
+    """Return copies of records with so many differences of each kind, between equal records among the first ones.
 
     A repeat is of one record, or of a block that ends where the repeat begins, as after a crash of MirrorMaker 2.
     """
     kinds = [kind for kind in ("missing", "extra", "altered", "repeated") for _ in range(each)]
     rng.shuffle(kinds)
     # Two differences never touch, or they would be one.
-    places = sorted(rng.sample(range(5, len(records) // 10 - 1), len(kinds)))
+    places = sorted(rng.sample(range(5, min(among, len(records)) // 10 - 1), len(kinds)))
     at = {10 * place + rng.randrange(5): kind for place, kind in zip(places, kinds, strict=True)}
     copies: list[Record] = []
     planted = Planted()
