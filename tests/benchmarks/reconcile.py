@@ -247,15 +247,16 @@ def hand_over(producer: Producer, topic: str, partition: int, rows: Iterable[Row
 
 
 def await_cleaned(site: Clusters, count: int, seconds: float = 120.0) -> None:
-    """Wait until the source's cleaner has removed older values, so that both logs differ in what they still hold."""
-    reader, began = site.lab, time.monotonic()
-    folder = next(iter((reader.root).rglob("profiles-0")))
-    whole = size_of(folder)
-    while size_of(folder) > 0.9 * whole:
+    """Wait until the source's cleaner has removed older values, which the target still holds."""
+    began = time.monotonic()
+    while True:
+        cleaned, whole = sorted(size_of(folder) for folder in site.lab.root.rglob("profiles-0"))
+        if cleaned < 0.9 * whole:
+            say(f"  the source's cleaner left {cleaned / whole:.0%} of the compacted topic")
+            return
         if time.monotonic() - began > seconds:
             raise TimeoutError(f"the source's cleaner removed nothing of {count:,} records in {seconds:.0f} s")
         time.sleep(1.0)
-    say(f"  the source's cleaner left {size_of(folder) / whole:.0%} of the compacted topic")
 
 
 def size_of(folder: Path) -> int:
