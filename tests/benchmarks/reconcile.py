@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +228,7 @@ def write_transactions(site: Clusters, topic: str, partition: int, rows: Iterabl
     """Write records in transactions, of which every fourth is aborted."""
     producer, left, number = Producer({**site.settings(SOURCE), **BATCH, "transactional.id": "bench"}), iter(rows), 0
     producer.init_transactions()
-    while some := [row for row, _ in zip(left, range(TRANSACTION), strict=False)]:
+    while some := list(islice(left, TRANSACTION)):
         producer.begin_transaction()
         hand_over(producer, topic, partition, some)
         assert producer.flush(60) == 0
