@@ -107,11 +107,12 @@ def test_the_lease_of_drills_has_a_name_of_its_own(bench: Bench) -> None:
     assert bench.journal.lease(PAIR).holder == "planned_failover-r1"
 
 
-def test_the_pairs_lease_is_that_of_all_procedures_but_drills_and_comparisons() -> None:
+def test_the_pairs_lease_is_that_of_all_procedures_but_drills_and_those_that_only_read() -> None:
     """A pass takes it in its own journal."""
     names = {dag_id: lease_name(dag_id, PAIR) for dag_id in PROCEDURES}
-    own = {names.pop(dag_id) for dag_id in ("failover_drill", "reconcile_clusters")}
-    assert own == {f"drill:{PAIR}", f"reconcile_clusters:{PAIR}"} and set(names.values()) == {PAIR}
+    own = {names.pop(dag_id) for dag_id in ("failover_drill", "reconcile_clusters", "diagnose_replication")}
+    assert own == {f"drill:{PAIR}", f"reconcile_clusters:{PAIR}", f"diagnose_replication:{PAIR}"}
+    assert set(names.values()) == {PAIR}
 
 
 def test_a_pass_takes_the_pairs_lease_in_its_own_journal(bench: Bench) -> None:
