@@ -208,19 +208,6 @@ def in_a_circle(site: DiagnosedSite) -> Iterator[None]:
 
 
 @contextmanager
-def syncs_deleted(site: DiagnosedSite) -> Iterator[None]:
-    """The offset-syncs topic is deleted while records are copied."""
-    name = f"mm2-offset-syncs.{SOURCE}.internal"
-    (deleted,) = site.site.admins[TARGET].delete_topics([name]).values()
-    deleted.result(30)
-    try:
-        yield
-    finally:
-        site.restart("source")
-        site.restart("checkpoint")
-
-
-@contextmanager
 def group_moves(site: DiagnosedSite, fault: AbstractContextManager[object]) -> Iterator[None]:
     """The group reads on while something is wrong on the target."""
     with fault:
