@@ -205,7 +205,7 @@ class Logs:
                 | ranges_of(logs, EVERYTHING)
             )
         frame = pd.DataFrame(rows).astype({"partition": "int32", "replicated": "int64"})
-        judged = ["judged_from", "judged_to", "replicated", "source_cut", "target_cut"]
+        judged = ["judged_from", "judged_to", "replicated", "source_low", "source_high", "target_low", "target_high"]
         frame.drop(columns=judged).to_parquet(folder / "bounds.parquet", index=False)
         frame[["topic", "partition", *judged]].to_parquet(folder / "judged.parquet", index=False)
         (folder / "job.json").write_text(json.dumps({"isolation": "read_uncommitted", "source_readable": True}))

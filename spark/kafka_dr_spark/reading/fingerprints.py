@@ -14,7 +14,9 @@ from kafka_dr_spark.reading.matching import no_records
 
 #: Secrets for hashing values, keys and headers: three secrets for each half of a fingerprint.
 HASH_SECRETS = [[token_hex(8) for _ in range(3)] for _ in range(2)]
-_NULL, _ODD = np.uint64(randbits(64)), np.uint64(randbits(64) | 1)
+#: The fingerprint of a null.
+NULL = np.uint64(randbits(64))
+_ODD = np.uint64(randbits(64) | 1)
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -55,7 +57,7 @@ def hash_parts(parts: Sequence[bytes | None], secret: str) -> Hashes:
     texts[:] = parts
     hashes = pd.util.hash_array(texts, hash_key=secret, categorize=False)
     if None in parts:
-        hashes[[part is None for part in parts]] = _NULL
+        hashes[[part is None for part in parts]] = NULL
     return hashes
 
 
@@ -70,7 +72,5 @@ NO_PRINTS = Prints(*no_records()[1:])
 
 
 def key_fingerprints(keys: list[bytes | None], values: list[bytes | None]) -> tuple[Hashes, Mask]:
-    """Return two columns: the fingerprint of each key alone, and whether each value is null (a tombstone)."""
-    return hash_parts([key or b"" for key in keys], HASH_SECRETS[0][1]), np.array(
-        [value is None for value in values], np.bool_
-    )
+    """Return two columns: the fingerprint of each key alone (NULL for none), and whether each value is null."""
+    return hash_parts(keys, HASH_SECRETS[0][1]), np.array([value is None for value in values], np.bool_)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
+from kafka_dr_spark.reading.present_logs import PresentReader
 from kafka_dr_spark.reading.waves import window_waves
-from kafka_dr_spark.reading.windows import KafkaAccess, OpenWindow, WindowReader, without_garbage_collection
+from kafka_dr_spark.reading.windows import KafkaAccess, OpenWindow, without_garbage_collection
 from kafka_dr_spark.translation.case import Limits, ReadWindow
 
 #: Cluster (SOURCE or TARGET), topic there, partition, offset.
@@ -53,7 +54,7 @@ class DetailWindow(OpenWindow):
                 self.details[place] = detail_of(message)
 
 
-class DetailReader(WindowReader):
+class DetailReader(PresentReader):
     """Reads the details of single records, many partitions at once."""
 
     def details(self, places: Iterable[Place]) -> dict[Place, Detail]:

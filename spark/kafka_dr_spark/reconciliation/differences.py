@@ -65,7 +65,8 @@ class Sorted(NamedTuple):
     """Unpaired records by what they mean, before records in the same place are put together.
 
     Attributes:
-        missing, extra: records of one log alone; some of them are altered records.
+        missing, extra: records of one log alone; some of them are altered records. Of the source, also records that
+            are not judged, because an extra record may be one of these, altered.
         counted: all else.
     """
 
@@ -82,14 +83,12 @@ def sort_unpaired(settled: Settled, judged: Judged, on_source: Callable[[Hashes]
         judged: which records are judged.
         on_source: returns for halves of fingerprints whether the source holds a record with each.
     """
-    mine, its, moved = _without_moved(join_unpaired(settled.ours), join_unpaired(settled.theirs))
+    mine, its, elsewhere = _without_moved(join_unpaired(settled.ours), join_unpaired(settled.theirs))
+    moved = int(_in_scope(elsewhere, judged).sum())
     proven_to = max(judged.replicated or 0, settled.last_pair[0] + 1 if settled.last_pair else 0)
-    cut, older = (
-        (some.gaps == BEFORE_ALL) & lost for some, lost in ((mine, judged.target_cut), (its, judged.source_cut))
-    )
     offsets, copies = mine.records.offsets, its.records.offsets
-    in_scope = (offsets >= judged.judged_from) & (offsets < judged.judged_to) & ~cut
-    behind = in_scope & (offsets >= proven_to)
+    in_scope, due = _in_scope(offsets, judged), offsets < proven_to
+    cut, older = _deleted(mine, its, due, settled, judged)
     surplus = its.where(~older & (copies >= settled.first_judged) & (copies < (settled.end_judged or ABSENT)))
     again = on_source(surplus.records.high)
     counted = Differences(
@@ -100,33 +99,58 @@ def sort_unpaired(settled: Settled, judged: Judged, on_source: Callable[[Hashes]
         proven_to=proven_to,
         equal=settled.equal + moved,
         moved=moved,
-        behind=int(behind.sum()),
+        behind=int((in_scope & ~due).sum()),
         older=int(older.sum()),
-        cut=int(cut.sum()),
+        cut=int((in_scope & cut).sum()),
     )
-    return Sorted(mine.where(in_scope & ~behind), surplus.where(~again), counted)
+    return Sorted(mine.where(due & ~cut), surplus.where(~again), counted)
 
 
-def _without_moved(mine: Unpaired, its: Unpaired) -> tuple[Unpaired, Unpaired, int]:
-    """Return the records of each side whose content no unpaired record of the other has; and how many were left out."""
+def _in_scope(offsets: Ints, judged: Judged) -> Mask:
+    return (offsets >= judged.judged_from) & (offsets < judged.judged_to)
+
+
+def _deleted(mine: Unpaired, its: Unpaired, due: Mask, settled: Settled, judged: Judged) -> tuple[Mask, Mask]:
+    """Return masks of the records whose copies the target, and whose originals the source, may have deleted.
+
+    They stand before the first pair. A log deletes its oldest records first. So not both are true: if the target still
+    holds a copy of a deleted original, the target also holds the copies of all later records. Then the newest of both
+    are not deleted, and differ.
+
+    Args:
+        due: mask of the source records that must have been replicated.
+    """
+    cut = due & (mine.gaps == BEFORE_ALL) & judged.target_cut
+    older = (its.gaps == BEFORE_ALL) & judged.source_cut & (settled.first_judged == 0)
+    differing = min(int(cut.sum()), int(older.sum()))
+    for mask in (cut, older):
+        rows = np.flatnonzero(mask)
+        mask[rows[len(rows) - differing :]] = False
+    return cut, older
+
+
+def _without_moved(mine: Unpaired, its: Unpaired) -> tuple[Unpaired, Unpaired, Ints]:
+    """Return the records of each side whose content no unpaired record of the other has, and the others' offsets."""
     matched = match_from_end(mine.records, its.records)
     held = matched != ABSENT
-    return mine.where(~held), its.where(~np.isin(its.records.offsets, matched[held])), int(held.sum())
+    return mine.where(~held), its.where(~np.isin(its.records.offsets, matched[held])), mine.records.offsets[held]
 
 
-def tell_differences(sorted_records: Sorted, keys: Keys | None = None) -> Differences:
+def tell_differences(sorted_records: Sorted, judged: Judged, keys: Keys | None = None) -> Differences:
     """Return the differences, in which a missing and an extra record of the same place are one altered record.
 
     Args:
+        judged: which records are judged.
         keys: fingerprints of keys of records in `uneven_places`, which say which records belong together there.
     """
     missing, extra, counted = sorted_records
     ours, theirs = same_places(missing, extra, keys or Keys({}, {}))
     offsets, copies = missing.records.offsets, extra.records.offsets
+    alone, altered = np.delete(offsets, ours), _in_scope(offsets[ours], judged)
     return counted._replace(
-        missing=np.delete(offsets, ours),
+        missing=alone[_in_scope(alone, judged)],
         extra=np.delete(copies, theirs),
-        altered=Altered(offsets[ours], copies[theirs]),
+        altered=Altered(offsets[ours][altered], copies[theirs][altered]),
     )
 
 

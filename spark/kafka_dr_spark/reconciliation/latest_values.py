@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kafka_dr_spark.contract.columns import Ints, Mask
+from kafka_dr_spark.reading.fingerprints import NULL
 from kafka_dr_spark.reading.matching import Records, last_of_key
+from kafka_dr_spark.reading.present_logs import OPEN_END
 from kafka_dr_spark.reconciliation.differences import Altered, Differences
 from kafka_dr_spark.reconciliation.log_comparison import CHUNK, Feed
 from kafka_dr_spark.reconciliation.scope import Judged
@@ -15,15 +19,28 @@ from kafka_dr_spark.translation.case import Search
 def compare_latest(source: Feed, target: Feed, judged: Judged, chunk: int = CHUNK) -> Search:
     """Return the `Differences` of two logs by the latest value of each key; a search that requests both logs.
 
-    Of each log, the latest record of each key stays in memory.
+    Of each log, the latest record of each key stays in memory. Records without a key are not judged, because a cleaner
+    removes them.
     """
     while feeds := [feed for feed in (source, target) if feed.left]:
         windows = [feed.next_window(chunk) for feed in feeds]
         for feed, window, records in zip(feeds, windows, (yield windows), strict=True):
             feed.take(window, records)
-            feed.waiting = feed.waiting.where(last_of_key(feed.waiting))
-    found = differences_of_keys(source.waiting, target.waiting, judged)
-    return found._replace(superseded=source.read - source.waiting.size())
+            feed.waiting = feed.waiting.where(last_of_key(feed.waiting) & (feed.waiting.key != NULL))
+    mine, its = source.waiting, target.waiting
+    found = differences_of_keys(mine, its, judged)
+    if any(map(len, (found.missing, found.extra, found.altered.ours))):
+        written = yield from _keys_written_since(source, target)
+        mine, its = (records.where(~np.isin(records.key, written)) for records in (mine, its))
+        found = differences_of_keys(mine, its, replace(judged, replicated=found.proven_to))
+    return found._replace(superseded=source.read - mine.size())
+
+
+def _keys_written_since(source: Feed, target: Feed) -> Search:
+    """Return the keys of the records behind both ranges: a cleaner may have removed their values in the ranges."""
+    logs = [source.window] + [target.window] * (target.window.start < target.window.end)
+    parts = yield [window._replace(start=window.end, end=OPEN_END) for window in logs]
+    return np.unique(np.concatenate([records.key for records in parts]))
 
 
 def differences_of_keys(mine: Records, its: Records, judged: Judged) -> Differences:

@@ -109,8 +109,8 @@ class LogComparison:
         self.settled, self.contents = Settled(self.judged.judged_from, self.judged.judged_to), SourceContents()
         self._apart = False
 
-    def compare(self) -> Search:
-        """Return the `Differences`; a search that requests ranges of both logs."""
+    def pair_records(self) -> Search:
+        """Pair the records of both logs; a search that requests ranges of both logs."""
         while self.source.left or self.target.left:
             yield from self._read_next()
             pairs = align_records(self.source.waiting, self.target.waiting)
@@ -121,8 +121,11 @@ class LogComparison:
             if not over:
                 yield from self._catch_up(paired=bool(len(pairs.ours)))
             self._refuse_too_many()
+
+    def tell(self) -> Search:
+        """Return the `Differences`, once records are paired; a search that may request records again."""
         sorted_records = sort_unpaired(self.settled, self.judged, (yield from self._source_holds()))
-        return tell_differences(sorted_records, (yield from self._keys_of(*sorted_records[:2])))
+        return tell_differences(sorted_records, self.judged, (yield from self._keys_of(*sorted_records[:2])))
 
     def _read_next(self) -> Search:
         """Read a chunk of each log that has less than a chunk waiting, or of any log that is left."""

@@ -20,8 +20,8 @@ class Judged:
         judged_to: differences of records from this offset on are not stated.
         replicated: every record below this offset has been replicated, as Connect states; None if Connect states
             nothing.
-        source_cut: whether the source may lack older records whose copies the target still holds.
-        target_cut: whether the target may lack copies of older records that the source still holds.
+        source_low, source_high: start and end of the source's log, within which a range may be widened.
+        target_low, target_high: likewise of the target's log; None if the target partition does not exist.
     """
 
     topic: str
@@ -29,8 +29,20 @@ class Judged:
     judged_from: int
     judged_to: int
     replicated: int | None
-    source_cut: bool
-    target_cut: bool
+    source_low: int
+    source_high: int
+    target_low: int | None
+    target_high: int | None
+
+    @property
+    def source_cut(self) -> bool:
+        """Whether the source may lack older records whose copies the target still holds."""
+        return self.source_low > 0
+
+    @property
+    def target_cut(self) -> bool:
+        """Whether the target may lack copies of older records that the source still holds."""
+        return bool(self.target_low)
 
 
 def load_judged(folder: Path, bounds: dict[Key, LogBounds]) -> dict[Key, Judged]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,15 @@ from kafka_dr_spark.contract.private_files import private_file
 from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import Key, pack_table, unpack_table
 from kafka_dr_spark.logs.bounds import LogBounds
+from kafka_dr_spark.reading.present_logs import PresentReader
 from kafka_dr_spark.reading.record_files import name_of, sha256_of
-from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
+from kafka_dr_spark.reading.windows import KafkaAccess
 from kafka_dr_spark.reconciliation.details import Detail, Place, parts_that_differ, read_details
 from kafka_dr_spark.reconciliation.differences import Differences
-from kafka_dr_spark.reconciliation.latest_values import compare_latest
-from kafka_dr_spark.reconciliation.log_comparison import CHUNK, Feed, LogComparison, windows_of
+from kafka_dr_spark.reconciliation.log_comparison import CHUNK, windows_of
+from kafka_dr_spark.reconciliation.partition import Attempt, Compared
 from kafka_dr_spark.reconciliation.scope import Judged
-from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits, Search
+from kafka_dr_spark.translation.case import SOURCE, TARGET, Limits
 from kafka_dr_spark.translation.task import drive_searches, task_portions
 
 #: Folder with one list of differences per partition that has any.
@@ -41,34 +41,6 @@ _COUNTS = "source_records target_records equal missing extra altered repeated mo
 _RECONCILED = "reconciled"
 _PLACES = ("file", "sha256", "samples")
 _SCHEMA = arrow_schema(DIFFERENCES)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """The comparison of one partition.
-
-    Attributes:
-        judged_by: order, latest or absent, as in the schema.
-        differences: what differs.
-        read: number of records read, by cluster.
-    """
-
-    judged_by: str
-    differences: Differences
-    read: dict[str, int]
-
-
-def compare_partition(bounds: LogBounds, judged: Judged) -> Search:
-    """Return the `Compared` of one partition; a search that requests ranges of both logs."""
-    source, target = map(Feed, windows_of(bounds))
-    compacted = bounds.source_compacted or bounds.target_compacted
-    if compacted:
-        differences = yield from compare_latest(source, target, judged)
-    else:
-        differences = yield from LogComparison(source, target, judged).compare()
-    judged_by = "latest" if compacted else "order"
-    read = {SOURCE: source.read, TARGET: target.read}
-    return Compared(judged_by if bounds.target_exists else "absent", differences, read)
 
 
 def weight_of(bounds: LogBounds) -> int:
@@ -108,21 +80,27 @@ class ReconcileTask:
     def __call__(self, keys: list[Key]) -> bytes:
         """Return the packed rows (schema reconciled) of the given partitions, whose lists are then written."""
         rows: list[dict[str, Any]] = []
-        with WindowReader(self._access, self._limits) as reader:
-            weights = {key: size_of(self._bounds[key]) for key in keys}
-            for portion in task_portions(weights, COMPARED_AT_ONCE):
-                started = [compare_partition(self._bounds[key], self._judged[key]) for key in portion]
-                rows += self._finished(dict(zip(portion, drive_searches(started, reader.read))))
+        waiting = {key: Attempt(self._bounds[key], self._judged[key]) for key in keys}
+        with PresentReader(self._access, self._limits) as reader:
+            while waiting:
+                again: dict[Key, Attempt] = {}
+                # Wider ranges are a portion of their own: those of all partitions together may not fit into memory.
+                weights = {key: size_of(attempt.bounds) for key, attempt in waiting.items()}
+                for portion in task_portions(weights, COMPARED_AT_ONCE):
+                    results = compare_together({key: waiting[key] for key in portion}, reader)
+                    again |= {key: one for key, one in results.items() if isinstance(one, Attempt)}
+                    rows += self._finished({key: one for key, one in results.items() if isinstance(one, Compared)})
+                waiting = again
         return pack_table(pa.Table.from_pylist(rows, schema=arrow_schema(_RECONCILED)))
 
     def _finished(self, compared: dict[Key, Compared]) -> Iterator[dict[str, Any]]:
         """Write the lists of the partitions; yield their rows."""
-        lists = {key: listed_rows(self._bounds[key], one.differences) for key, one in compared.items()}
-        places = [place for key, rows in lists.items() for place in places_of(self._bounds[key], rows)]
+        lists = {key: listed_rows(one.bounds, one.differences) for key, one in compared.items()}
+        places = [place for key, rows in lists.items() for place in places_of(compared[key].bounds, rows)]
         details = read_details(self._access, self._limits, places) if places else {}
         for key, one in compared.items():
-            listed = with_details(self._bounds[key], lists[key], details)
-            yield row_of(self._bounds[key], one, listed) | self._written(key, listed)
+            listed = with_details(one.bounds, lists[key], details)
+            yield row_of(one, listed) | self._written(key, listed)
 
     def _written(self, key: Key, listed: pa.Table) -> dict[str, Any]:
         if not len(listed):
@@ -130,6 +108,15 @@ class ReconcileTask:
         path = self._folder / DIFFERENCES / name_of(*key)
         pq.write_table(listed, private_file(path), compression="zstd")
         return {"file": path.name, "sha256": sha256_of(path)}
+
+
+def compare_together(attempts: dict[Key, Attempt], reader: PresentReader) -> dict[Key, Compared | Attempt]:
+    """Return the comparisons of partitions that are read together, or what to read of a partition instead."""
+    results = drive_searches([attempt.compare() for attempt in attempts.values()], reader.read)
+    now = {key: attempt.after(reader.risen) for key, attempt in attempts.items()}
+    return {
+        key: result if now[key] == attempts[key] else now[key] for key, result in zip(attempts, results, strict=True)
+    }
 
 
 def listed_rows(bounds: LogBounds, found: Differences) -> pa.Table:
@@ -193,9 +180,9 @@ def _place(topic: str, bounds: LogBounds, offset: int | None) -> tuple[str, int,
     return topic, bounds.partition, -1 if offset is None else offset
 
 
-def row_of(bounds: LogBounds, compared: Compared, listed: pa.Table) -> dict[str, Any]:
+def row_of(compared: Compared, listed: pa.Table) -> dict[str, Any]:
     """Return a partition's row of the schema reconciled, without the name of its list."""
-    found = compared.differences
+    bounds, found = compared.bounds, compared.differences
     samples = [
         {name: value for name, value in row.items() if name not in ("topic", "partition")}
         for kind in _KINDS

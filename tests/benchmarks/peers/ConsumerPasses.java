@@ -57,11 +57,9 @@ public class ConsumerPasses {
                     records++;
                     bytes += Math.max(record.serializedKeySize(), 0) + Math.max(record.serializedValueSize(), 0);
                 }
-                for (TopicPartition place : came.partitions()) {
-                    if (consumer.position(place) >= ends.get(place)) {
-                        open.remove(place);
-                    }
-                }
+                // A transaction marker at a partition's end moves the position without a record.
+                Set<TopicPartition> moved = came.isEmpty() ? Set.copyOf(open) : came.partitions();
+                open.removeIf(place -> moved.contains(place) && consumer.position(place) >= ends.get(place));
             }
         }
         return new long[] {records, bytes};

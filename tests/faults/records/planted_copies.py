@@ -189,6 +189,11 @@ class Copies:
             self.write(remote, copies, p, TARGET)
         return planted
 
+    def delete_below(self, alias: str, topic: str, partition: int, offset: int) -> None:
+        """Delete a partition's records below an offset, as retention does."""
+        (deleted,) = self._admins[alias].delete_records([TopicPartition(topic, partition, offset)]).values()
+        deleted.result(SECONDS)
+
     def read(self, alias: str, topic: str, partition: int, end: int) -> list[Record]:
         """Return a partition's records below an offset, those of aborted transactions, too."""
         consumer = self._consumer(alias)

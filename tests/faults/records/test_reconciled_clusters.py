@@ -16,6 +16,12 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from kafka_dr_spark.contract import input as sources
+from kafka_dr_spark.contract.task_rows import unpack_table
+from kafka_dr_spark.reading.windows import KafkaAccess
+from kafka_dr_spark.reconciliation.scope import load_judged
+from kafka_dr_spark.reconciliation.task import ReconcileTask
+from kafka_dr_spark.translation.case import Limits
 
 from lab.environment.bring_up import up
 from lab.environment.progress import wait_until
@@ -31,6 +37,7 @@ from tests.faults.records.planted_copies import (
     written_meanwhile,
 )
 from tests.faults.support.stepping import Run, Stepping, stepping
+from tests.support.lab_clients import client, mirrored
 from tests.support.rehearsals import SEED
 
 PARAMS = {"source": "primary", "target": "standby", "reason": "are both clusters alike"}
@@ -203,6 +210,23 @@ def test_only_records_between_the_bounds_are_judged(site: Site) -> None:
         assert row["equal"] == upper - lower - len(inside)
 
 
+def test_a_hole_longer_than_any_bound_is_listed_as_far_as_it_is_chosen(site: Site) -> None:
+    """Whatever is missing where the bounds are: records are read on until those on both sides are seen."""
+    site.copies.create("outage")
+    site.copies.write("outage", [numbered(n, b"o-%d" % n) for n in range(9_000)])
+    site.copies.await_replicated("outage")
+    with site.copies.stopped():
+        hole = Planted(missing=list(range(500, 8_500)))
+        site.planted |= site.copies.replace("outage", lambda log: ([*log[:500], *log[8_500:]], hole))
+    for params in (
+        {"topics": "outage", "since": at(3_000), "until": at(5_000)},
+        {"topics": "outage", "offset_ranges": {"outage:0": "3000-5000"}},
+    ):
+        found = site.compare(params)
+        assert found.listed() == {("outage", 0): {("missing", offset, None) for offset in range(3_000, 5_000)}}
+        assert (found.figures["missing"], found.figures["equal"], found.figures["cut"]) == (2_000, 0, 0)
+
+
 def at(n: int) -> str:
     """Return the time of the n-th numbered record."""
     return pd.Timestamp(BEGAN + n, unit="ms", tz="UTC").isoformat()
@@ -228,6 +252,33 @@ def test_a_killed_spark_job_is_repeated(site: Site, part: str) -> None:
     killer.join()
     assert killed
     site.judge(found)
+
+
+def test_records_that_retention_deletes_while_the_job_runs_are_no_difference(site: Site) -> None:
+    """The job's input is older than the logs' starts: what is left is compared."""
+    place, first = ("plain", 2), 700
+    found = site.compare({"topics": "plain"})
+    (site.lab.root / "stale").mkdir()
+    for name in ("bounds", "judged"):
+        receipt = found.bounds[name]
+        shutil.copy(found.folder.parent / receipt["file"], site.lab.root / "stale" / f"{name}.parquet")
+    site.copies.delete_below("primary", "plain", 2, first)
+    site.copies.delete_below("standby", mirrored(site.lab, "plain"), 2, first // 2)
+    row = compare_stale(site.lab, site.lab.root / "stale")[place]
+    planted = site.planted[place]
+    assert row["missing"] == sum(offset >= first for offset in planted.missing)
+    assert row["altered"] == sum(ours >= first for ours, _ in planted.altered)
+    assert row["equal"] + row["missing"] + row["altered"] == row["source_records"] and row["behind"] == 0
+    assert row["older"] > first // 3 and row["source_from"] == first
+
+
+def compare_stale(lab: Lab, folder: Path) -> dict[Place, dict[str, Any]]:
+    """Compare by an older input, in this process; return the rows by partition."""
+    bounds = sources.load_bounds(folder, source_readable=True)
+    access = KafkaAccess(*(client(lab, alias, "admin") for alias in ("primary", "standby")))
+    (folder / "differences").mkdir()
+    task = ReconcileTask(bounds, load_judged(folder, bounds), Limits(deadline_seconds=60), access, str(folder))
+    return {(row["topic"], row["partition"]): row for row in unpack_table(task(list(bounds))).to_pylist()}
 
 
 def kill_spark(lab: Lab, part: str) -> int:

@@ -35,15 +35,15 @@ def clusters() -> tuple[MockCluster, MockCluster]:
 
 def judged_row(topic: str, partition: int, **changes: Any) -> dict[str, Any]:
     """Return a row in which everything is judged and replicated unless changed."""
-    known = {"judged_from": 0, "judged_to": 100, "replicated": 100, "source_cut": False, "target_cut": False}
-    return {"topic": topic, "partition": partition, **known, **changes}
+    known = {"judged_from": 0, "judged_to": 100, "replicated": 100, "source_low": 0, "source_high": 100}
+    return {"topic": topic, "partition": partition, **known, "target_low": 0, "target_high": 0, **changes}
 
 
 def given(folder: Path, ends: tuple[int, ...] = (98, 111, 100), **job: object) -> Path:
     """The job's input."""
     bounds = [bounds_row("orders", partition, 100, end) for partition, end in enumerate(ends)]
     write_input(folder, [], [], bounds, **job)
-    rows = [judged_row("orders", partition) for partition in range(len(ends))]
+    rows = [judged_row("orders", partition, target_high=end) for partition, end in enumerate(ends)]
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema("judged")), folder / "judged.parquet")
     return folder
 
@@ -106,7 +106,7 @@ def test_a_partition_that_the_target_lacks(tmp_path: Path, clusters: tuple[MockC
     folder, output = tmp_path / "in", tmp_path / "out"
     bounds = [bounds_row("orders", 2, 100, 0) | {"target_start": None, "boundary": None}]
     write_input(folder, [], [], bounds)
-    rows = [judged_row("orders", 2, replicated=60)]
+    rows = [judged_row("orders", 2, replicated=60, target_low=None, target_high=None)]
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema("judged")), folder / "judged.parquet")
     done = run_here(JOB, folder, output, *clusters)
     assert done.returncode == 0, done.stdout

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from kafka_dr_spark.reading.matching import Records
+from kafka_dr_spark.reading.present_logs import OPEN_END
 from kafka_dr_spark.reconciliation.differences import Differences
 from kafka_dr_spark.reconciliation.latest_values import compare_latest
 from kafka_dr_spark.reconciliation.log_comparison import CHUNK, Feed, LogComparison
 from kafka_dr_spark.reconciliation.scope import Judged
-from kafka_dr_spark.translation.case import SOURCE, TARGET, ReadWindow
+from kafka_dr_spark.translation.case import SOURCE, TARGET, ReadWindow, Search
 from kafka_dr_spark.translation.task import drive_searches
 
 EVERYTHING = np.iinfo(np.int64).max
@@ -48,7 +49,14 @@ def judged(
     target_cut: bool = False,
 ) -> Judged:
     """State what is judged; by default everything, and nothing of Connect is known."""
-    return Judged("orders", 0, judged_from, judged_to, replicated, source_cut, target_cut)
+    lows = int(source_cut), int(target_cut)
+    return Judged("orders", 0, judged_from, judged_to, replicated, lows[0], EVERYTHING, lows[1], EVERYTHING)
+
+
+def in_order(comparison: LogComparison) -> Search:
+    """Pair the records, and tell the differences."""
+    yield from comparison.pair_records()
+    return (yield from comparison.tell())
 
 
 def compared(ours: Records, theirs: Records, chunk: int = CHUNK, latest: bool = False, **scope: Any) -> Differences:
@@ -58,11 +66,11 @@ def compared(ours: Records, theirs: Records, chunk: int = CHUNK, latest: bool = 
     search = (
         compare_latest(*feeds, judged(**scope), chunk)
         if latest
-        else LogComparison(*feeds, judged(**scope), chunk).compare()
+        else in_order(LogComparison(*feeds, judged(**scope), chunk))
     )
 
     def read(windows: list[ReadWindow]) -> list[Records]:
-        assert all(0 < window.end - window.start <= chunk for window in windows)
+        assert all(0 < window.end - window.start <= chunk or window.end == OPEN_END for window in windows)
         return [logs[window.side].between(window.start, window.end) for window in windows]
 
     (found,) = drive_searches([search], read)

@@ -87,12 +87,45 @@ def test_records_whose_copies_were_deleted_are_no_difference() -> None:
     assert lists(told("abcdef", "cdef", target=2)) == ([0, 1], [], [], [])
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected", "older", "cut"),
+    [
+        ("abcdef", "ABCDEF", ([], [], [(10 + n, 20 + n) for n in range(6)], []), 0, 0),
+        ("abcdef", "DEF", ([], [], [(13, 20), (14, 21), (15, 22)], []), 0, 3),
+        ("def", "ABCDEF", ([], [], [(10, 23), (11, 24), (12, 25)], []), 3, 0),
+        ("abcxyz", "PQxyz", ([], [], [(11, 20), (12, 21)], []), 0, 1),
+        ("abcxyz", "xyz", NOTHING, 0, 3),
+        ("xyz", "abcxyz", NOTHING, 3, 0),
+    ],
+)
+def test_not_both_logs_deleted_what_the_other_holds(
+    ours: str, theirs: str, expected: Any, older: int, cut: int
+) -> None:
+    """Where neither log begins at 0: as many records as both hold alone differ, the newest; so an altered log shows."""
+    found = told(ours, theirs, source=10, target=20, source_cut=True, target_cut=True, replicated=10 + len(ours))
+    assert (lists(found), found.older, found.cut) == (expected, older, cut)
+
+
+def test_what_is_not_due_yet_hides_no_deleted_beginning() -> None:
+    """The source holds only records that are not replicated yet, the target only deleted ones: nothing differs."""
+    found = told("def", "ABC", source=10, target=20, source_cut=True, target_cut=True, replicated=10)
+    assert (lists(found), found.older, found.behind, found.cut) == (NOTHING, 3, 3, 0)
+
+
 def test_only_records_in_the_bounds_are_judged() -> None:
     """On the target, those between the copies of their neighbours."""
     ours, theirs = "abcdefghijkl", "aXcdeYghZijkQ"
     inside = lists(told(ours, theirs, judged_from=3, judged_to=9, replicated=12, source_cut=True))
     assert inside == ([], [8], [(5, 5)], [])
     assert told(ours, theirs, judged_from=3, judged_to=9, replicated=12).equal == 5
+
+
+def test_altered_records_before_the_bounds_keep_their_places() -> None:
+    """Of a stretch that is altered throughout, each judged record is beside its own copy."""
+    found = told("abcdefgh", "aBCDEFGh", judged_from=3, judged_to=5, replicated=8)
+    assert lists(found) == ([], [], [(3, 3), (4, 4)], [])
+    moved = told("abcdefgh", "acdefbgh", judged_from=3, judged_to=5, replicated=8)
+    assert (lists(moved), moved.equal, moved.moved) == (NOTHING, 2, 0)
 
 
 def edited(dice: Random, contents: list[int], edits: int) -> list[int]:

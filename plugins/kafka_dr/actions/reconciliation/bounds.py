@@ -34,8 +34,10 @@ _JUDGED = {
     "judged_from": "int64",
     "judged_to": "int64",
     "replicated": "Int64",
-    "source_cut": "bool",
-    "target_cut": "bool",
+    "source_low": "int64",
+    "source_high": "int64",
+    "target_low": "Int64",
+    "target_high": "Int64",
 }
 Offsets = dict[TopicPartition, int]
 #: By source partition, the offset on the source and that of its copy on the target, None without one.

@@ -16,7 +16,7 @@ from kafka_dr.procedure.run import Run
 JOB = "reconcile_clusters"
 #: Partitions with differences that the evidence names; all stand in the job's output.
 _NAMED = 100
-#: Deadline of a Spark task's reading: _READ_SECONDS, and one second more per _READ_A_SECOND offsets of both logs.
+#: Deadline of a Spark task: _READ_SECONDS, and one second more per _READ_A_SECOND offsets of both whole logs.
 _READ_SECONDS, _READ_A_SECOND = 120, 20_000
 _KINDS = ("missing", "extra", "altered", "repeated")
 _COUNTS = (
@@ -68,17 +68,27 @@ def write_inputs(folder: Path, procedure: Run, bounds: BoundsSet) -> dict[str, A
     exists = logs["target_start"].notna()
     starts = procedure.systems.source.starts(here)
     starts_there = procedure.systems.target.starts([tp for tp, held in zip(there, exists, strict=True) if held])
-    now = pd.Series([starts[tp] for tp in here], dtype="Int64")
-    now_there = pd.Series([starts_there.get(tp) for tp in there], dtype="Int64")
-    risen, risen_there = now > logs["source_start"], (now_there > logs["target_start"]).fillna(value=False)
-    logs["source_start"] = logs["source_start"].mask(risen, now).clip(upper=logs["cut_off"])
-    logs["target_start"] = logs["target_start"].mask(risen_there, now_there).clip(upper=logs["boundary"])
-    judged["source_cut"] |= risen.to_numpy(bool)
-    judged["target_cut"] |= risen_there.to_numpy(bool)
+    for side, end, now in (
+        ("source", "cut_off", [starts.get(tp) for tp in here]),
+        ("target", "boundary", [starts_there.get(tp) for tp in there]),
+    ):
+        judged[f"{side}_low"] = _raised(judged[f"{side}_low"], now, judged[f"{side}_high"])
+        logs[f"{side}_start"] = _raised(logs[f"{side}_start"], now, logs[end])
     write_frame(folder, "bounds", logs.astype({"partition": "int32"}))
     write_frame(folder, "judged", judged.astype({"partition": "int32"}))
+    # A range may be widened up to the whole log.
+    whole = sum(int((judged[f"{side}_high"] - judged[f"{side}_low"]).sum()) for side in ("source", "target"))
     return {
         "isolation": bounds.isolation,
         "source_readable": True,
-        "deadline_seconds": _READ_SECONDS + bounds.offsets // _READ_A_SECOND,
+        "deadline_seconds": _READ_SECONDS + whole // _READ_A_SECOND,
     }
+
+
+def _raised(offsets: pd.Series, starts: list[int | None], ends: pd.Series) -> pd.Series:
+    """Return offsets raised to log starts, at most to the ends of what is compared; null without a log."""
+    raised = [
+        None if start is None or pd.isna(end) else min(max(offset, start), end)
+        for offset, start, end in zip(offsets, starts, ends, strict=True)
+    ]
+    return pd.Series(raised, offsets.index, "Int64")

@@ -69,7 +69,6 @@ def ranges_of(logs: PartitionLogs, chosen: ChosenOffsets) -> dict[str, Any]:
         target_from = min(max(logs.target_start or 0, chosen.target_from - MARGIN), logs.target_end or 0)
     if in_target and chosen.target_to is not None:
         target_to = max(target_from or 0, min(logs.target_end or 0, chosen.target_to + MARGIN))
-    limited = (target_from, target_to) != (logs.target_start, logs.target_end)
     return {
         "source_start": source_from,
         "cut_off": source_to,
@@ -77,10 +76,11 @@ def ranges_of(logs: PartitionLogs, chosen: ChosenOffsets) -> dict[str, Any]:
         "boundary": target_to,
         "judged_from": judged_from,
         "judged_to": judged_to,
-        # Connect's offset says nothing of records whose copies may lie outside a limited range.
-        "replicated": None if limited else replicated_to(logs),
-        "source_cut": source_from > 0,
-        "target_cut": (target_from or 0) > 0,
+        "replicated": replicated_to(logs),
+        "source_low": logs.source_start,
+        "source_high": logs.source_end,
+        "target_low": logs.target_start,
+        "target_high": logs.target_end,
     }
 
 

@@ -29,31 +29,35 @@ def reconcile_to_do(e: Mapping[str, Any]) -> list[str]:
     done = _figures(e)
     if done is None:
         return [shorten_text(e["reason_for_outcome"]), "Mend the cause, then start a new run."]
-    if not any(done[kind] for kind in KINDS):
-        return ["Nothing."]
-    return [
-        (
-            f"Read which records differ in the Parquet files in {done['folder']['folder']}/differences beside this"
-            " evidence."
-        ),
-        "Find the cause by the page runbooks/reconcile_clusters.md, heading compare_records.",
-    ]
+    to_do = []
+    if any(done[kind] for kind in KINDS):
+        lists = f"{done['folder']['folder']}/differences"
+        to_do.append(f"Read which records differ in the Parquet files in {lists} beside this evidence.")
+        to_do.append("Find the cause by the page runbooks/reconcile_clusters.md, heading compare_records.")
+    absent = (_figures(e, Step.SET_BOUNDS) or {}).get("absent")
+    if absent:
+        to_do.append(f"Find out by diagnose_replication why {e['target']} lacks {first_few(absent)}.")
+    return to_do or ["Nothing."]
 
 
-def difference_warnings(done: Mapping[str, Any] | None, target: str) -> list[str]:
-    """Return a warning that both clusters differ; [] if they do not.
+def difference_warnings(done: Mapping[str, Any] | None, bounds: Mapping[str, Any] | None, target: str) -> list[str]:
+    """Return a warning that both clusters differ, and one that the target lacks topics; [] if neither is so.
 
     Args:
         done: figures of compare_records; None if that step has no outcome.
+        bounds: figures of set_bounds; likewise.
     """
-    if done is None or not any(done[kind] for kind in KINDS):
+    if done is None:
         return []
-    return [f"Records differ between the source and {target}: {_counts(done)}."]
+    differ = [f"Records differ between the source and {target}: {_counts(done)}."]
+    absent = (bounds or {}).get("absent", ())
+    lacks = [f"{target} lacks {count_of(len(absent), 'topic')} of the flow: {first_few(absent)}."]
+    return differ * any(done[kind] for kind in KINDS) + lacks * bool(absent)
 
 
-def _figures(e: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    figures = {step["id"]: step["figures"] for step in e["steps"] if step["state"] == "done"}
-    found: Mapping[str, Any] | None = figures.get(Step.COMPARE_RECORDS)
+def _figures(e: Mapping[str, Any], step: Step = Step.COMPARE_RECORDS) -> Mapping[str, Any] | None:
+    figures = {one["id"]: one["figures"] for one in e["steps"] if one["state"] == "done"}
+    found: Mapping[str, Any] | None = figures.get(step)
     return found
 
 

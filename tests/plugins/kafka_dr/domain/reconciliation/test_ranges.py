@@ -27,30 +27,27 @@ def test_whole_logs() -> None:
     """Everything is read and judged, and Connect's offset counts."""
     assert ranges() == ((0, 10_000), (0, 10_010), (0, 10_000))
     row = ranges_of(LOGS, EVERYTHING)
-    assert (row["replicated"], row["source_cut"], row["target_cut"]) == (10_000, False, False)
-
-
-def test_logs_that_begin_above_0_may_lack_older_records() -> None:
-    """On either side."""
-    row = ranges_of(replace(LOGS, source_start=5, target_start=7), EVERYTHING)
-    assert (row["source_start"], row["target_start"], row["source_cut"], row["target_cut"]) == (5, 7, True, True)
+    limits = ("replicated", "source_low", "source_high", "target_low", "target_high")
+    assert [row[name] for name in limits] == [10_000, 0, 10_000, 0, 10_010]
 
 
 def test_a_partition_that_the_target_lacks() -> None:
     """The source is read alone."""
     row = ranges_of(replace(LOGS, target_start=None, target_end=None), ChosenOffsets(5_000, None, None, None))
-    assert (row["target_start"], row["boundary"], row["target_cut"], row["replicated"]) == (None, None, False, 10_000)
+    assert (row["target_start"], row["boundary"], row["target_low"], row["target_high"]) == (None,) * 4
+    assert row["replicated"] == 10_000
 
 
 def test_chosen_records_are_read_with_a_margin() -> None:
-    """On both sides, within the logs; then Connect's offset proves nothing of what lies outside."""
+    """On both sides, within the logs; the logs' own ends are stated, too."""
     chosen = ChosenOffsets(5_000, 6_000, 5_005, 6_005)
     assert ranges(chosen=chosen) == (
         (5_000 - MARGIN, 6_000 + MARGIN),
         (5_005 - MARGIN, 6_005 + MARGIN),
         (5_000, 6_000),
     )
-    assert ranges_of(LOGS, chosen)["replicated"] is None
+    row = ranges_of(replace(LOGS, source_start=5, target_start=7), chosen)
+    assert (row["source_low"], row["source_high"], row["target_low"], row["target_high"]) == (5, 10_000, 7, 10_010)
 
 
 def test_without_comparable_times_the_whole_target_is_read() -> None:

@@ -30,7 +30,7 @@ def test_equal_clusters() -> None:
         "The comparison changed nothing on either cluster.",
         "Every record between the bounds was judged.",
     ]
-    assert reconcile_to_do(evidence()) == ["Nothing."] and difference_warnings(NONE, "east") == []
+    assert reconcile_to_do(evidence()) == ["Nothing."] and difference_warnings(NONE, None, "east") == []
 
 
 def test_differences() -> None:
@@ -42,8 +42,16 @@ def test_differences() -> None:
     assert result.endswith(": 1,500 missing on the target, 1 with another content on the target.")
     assert left == "Not judged: 2 records had not been proven to be on east yet."
     assert "reconcile_clusters-3/differences" in reconcile_to_do(told)[0]
-    (warning,) = difference_warnings(told["steps"][0]["figures"], "east")
+    (warning,) = difference_warnings(told["steps"][0]["figures"], {"absent": []}, "east")
     assert warning.startswith("Records differ between the source and east: 1,500 missing")
+
+
+def test_topics_that_the_target_lacks() -> None:
+    """They are a warning, whether or not a record differs, and somebody has to find out why."""
+    told = evidence()
+    told["steps"].append({"id": Step.SET_BOUNDS, "state": "done", "figures": {"absent": ["born", "new"]}})
+    assert reconcile_to_do(told) == ["Find out by diagnose_replication why east lacks born, new."]
+    assert difference_warnings(NONE, {"absent": ["born"]}, "east") == ["east lacks 1 topic of the flow: born."]
 
 
 def test_a_comparison_that_was_not_made() -> None:
@@ -52,4 +60,4 @@ def test_a_comparison_that_was_not_made() -> None:
     assert reconcile_sentences(told)[0] == "The comparison of west with east stopped at compare_records."
     assert reconcile_sentences(told)[2] == "No record was judged."
     assert reconcile_to_do(told) == ["Spark did not complete it.", "Mend the cause, then start a new run."]
-    assert difference_warnings(None, "east") == []
+    assert difference_warnings(None, None, "east") == []

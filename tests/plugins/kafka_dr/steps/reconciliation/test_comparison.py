@@ -132,7 +132,17 @@ def test_bounds_of_whole_logs(made: Comparison) -> None:
     names = ("source_start", "cut_off", "target_start", "boundary", "judged_from", "judged_to", "replicated")
     assert [orders[name] for name in names] == [0, 10, 0, 10, 0, 10, 10]
     assert [born[name] for name in names] == [0, 5, None, None, 0, 5, None]
-    assert orders["source_compacted"] and not orders["source_cut"]
+    assert orders["source_compacted"]
+
+
+def test_a_topic_that_the_target_lacks_is_a_warning(made: Comparison) -> None:
+    """Its records are behind as long as Connect states nothing else; the other topics are compared."""
+    made.put(made.source, TopicPartition("born", 0), range(5))
+    procedure = made.run(Step.CLOSE_PROCEDURE)
+    figures = figures_of(procedure, Step.COMPARE_RECORDS)
+    assert (figures["equal"], figures["behind"], figures["differing"]) == (10, 5, 0)
+    evidence = json.loads((procedure.artifacts.folder / "evidence.json").read_text())
+    assert evidence["warnings"] == ["standby lacks 1 topic of the flow: born."]
 
 
 def test_chosen_topics(made: Comparison) -> None:
