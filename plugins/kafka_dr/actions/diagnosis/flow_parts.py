@@ -30,6 +30,9 @@ def read_workers(procedure: Run, connectors: FlowConnectors, target_id: str | No
     for (host, hosted), name in zip(connectors.workers, names, strict=False):
         try:
             info = host.worker(timeout=_WORKER_SECONDS)
+            if procedure.flow.stop_hook is not None:
+                # Of a process without REST API nothing was asked so far.
+                host.status(hosted[0], timeout=_WORKER_SECONDS)
             overridden = any(
                 "producer.override.bootstrap.servers" in host.config(connector)
                 for connector in host.existing(hosted, timeout=_WORKER_SECONDS)
@@ -78,7 +81,8 @@ def _settled_status(connectors: FlowConnectors, name: str) -> ConnectorStatus:
     ends_at = time.monotonic() + _SETTLED_SECONDS
     while True:
         status = connectors.status(name)
-        passing = {status.state, *status.tasks.values()} & {"UNASSIGNED", "RESTARTING"}
+        stands = status.state in ("STOPPED", "PAUSED")
+        passing = not stands and {status.state, *status.tasks.values()} - {"RUNNING", "FAILED", "UNKNOWN"}
         if not passing or time.monotonic() >= ends_at:
             return status
         time.sleep(_LOOK_AGAIN_SECONDS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka_dr.actions.readiness.signs import checkpoint_at, heartbeat_at, offset_sync_at
+from kafka_dr.actions.diagnosis.positions import syncs_exist
+from kafka_dr.actions.readiness.signs import heartbeat_at, offset_sync_at
 from kafka_dr.actions.scope.internal_topics import syncs_place
 from kafka_dr.domain.diagnosis.groups import GroupPlace
 from kafka_dr.domain.diagnosis.internal_topics import InternalKind, InternalTopicFacts
@@ -26,6 +27,7 @@ def internal_topic_facts(
     procedure: Run,
     o: Observation,
     copies: bool,
+    copies_heartbeats: bool,
     checkpoints_work: bool,
     places: Iterable[GroupPlace],
     now: float,
@@ -34,12 +36,13 @@ def internal_topic_facts(
 
     Args:
         copies: whether a source connector works, and nothing says that it copies no records.
+        copies_heartbeats: whether nothing says so of the task that mirrors heartbeats, either.
         checkpoints_work: whether the checkpoint connector works, and the settings by which it reads offset syncs.
         now: seconds since 1970.
     """
-    facts = [_offset_syncs(procedure, o, copies, now), _checkpoints(procedure, o, checkpoints_work, places, now)]
+    facts = [_offset_syncs(procedure, o, copies, now), _checkpoints(procedure, o, checkpoints_work, places)]
     if procedure.flow.connectors.heartbeat is not None:
-        facts.append(_heartbeats(procedure, o, copies, now))
+        facts.append(_heartbeats(procedure, o, copies_heartbeats, now))
     return facts
 
 
@@ -51,13 +54,12 @@ def _age_text(newest: float | None, now: float) -> str:
 
 def _offset_syncs(procedure: Run, o: Observation, copies: bool, now: float) -> InternalTopicFacts:
     alias, topic = syncs_place(procedure, procedure.flow)
-    on = o.source if alias == o.source.alias else o.target
     newest = offset_sync_at(procedure)
     return InternalTopicFacts(
         kind=InternalKind.OFFSET_SYNCS,
         name=topic,
         alias=alias,
-        exists=topic in on.topics,
+        exists=syncs_exist(procedure, o),
         due=_records_since(procedure, o, newest, now),
         newest=_age_text(newest, now),
         writer_works=copies,
@@ -92,24 +94,15 @@ def _offsets_at(
     return {tp: o.last.source_ends[tp] if found.get(tp, -1) < 0 else found[tp] for tp in partitions}
 
 
-def _checkpoints(
-    procedure: Run, o: Observation, works: bool, places: Iterable[GroupPlace], now: float
-) -> InternalTopicFacts:
+def _checkpoints(procedure: Run, o: Observation, works: bool, places: Iterable[GroupPlace]) -> InternalTopicFacts:
     topic = procedure.naming.checkpoints_topic(procedure.flow.source)
-    newest = checkpoint_at(procedure)
     due = [place for place in places if place.selected and place.mirrored and place.due is not None]
-    late = [
-        place for place in due if place.waited and (place.checkpoint is None or place.checkpoint < (place.due or 0))
-    ]
-    missing = topic not in o.target.topics
-    text = count_of(len(due), "position") + " could be translated" if due and (missing or len(late) == len(due)) else ""
     return InternalTopicFacts(
         kind=InternalKind.CHECKPOINTS,
         name=topic,
         alias=o.target.alias,
-        exists=not missing,
-        due=text,
-        newest=_age_text(newest, now),
+        exists=topic in o.target.topics,
+        due=count_of(len(due), "position") + " could be translated" if due else "",
         writer_works=works,
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from kafka_dr.actions.diagnosis.records import MirrorMakerRights
-from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
+from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of, syncs_place
 from kafka_dr.actions.scope.position_frames import positions_of
 from kafka_dr.domain.diagnosis.groups import GroupPlace
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -34,10 +34,16 @@ class SyncSpan:
     downstream: int
 
 
-def sync_spans(procedure: Run) -> dict[TopicPartition, SyncSpan]:
-    """Return the span of offset syncs of each source partition that has one."""
+def syncs_exist(procedure: Run, o: Observation) -> bool:
+    """Whether the topic of the flow's offset syncs exists."""
+    alias, topic = syncs_place(procedure, procedure.flow)
+    return topic in (o.source if alias == o.source.alias else o.target).topics
+
+
+def sync_spans(procedure: Run, o: Observation) -> dict[TopicPartition, SyncSpan]:
+    """Return the span of offset syncs of each source partition that has one; {} without the topic of offset syncs."""
     spans: dict[TopicPartition, SyncSpan] = {}
-    for portion in offset_syncs_of(procedure):
+    for portion in offset_syncs_of(procedure) if syncs_exist(procedure, o) else ():
         for _, rows in portion.groupby(["topic", "partition"], sort=False):
             tp = TopicPartition(str(rows["topic"].iloc[0]), int(rows["partition"].iloc[0]))
             last, before = rows.iloc[-1], spans.get(tp)
@@ -62,14 +68,14 @@ def group_places(
         seen_before: how long ago, in seconds, an earlier diagnosis first found an end about a group; 0 if none did.
     """
     config = o.flow.checkpoint_connector.config if o.flow.checkpoint_connector else {}
-    checkpoints = _checkpoints(procedure)
+    checkpoints = _checkpoints(procedure, o)
     positions = _all_positions(procedure, o, config)
     held = _target_positions(procedure, o, config)
     places = [
         _place(o, config, spans, checkpoints, held, row, works) for row in positions.itertuples(index=False, name=None)
     ]
     places = _with_expected(procedure, places, {group for group, _, _ in checkpoints})
-    places = _with_rights(places, rights)
+    places = _with_rights(places, rights, o.scope)
     return _after_waiting(procedure, o, config, places, seen_before)
 
 
@@ -87,7 +93,10 @@ def _all_positions(procedure: Run, o: Observation, config: Mapping[str, str]) ->
     return frame[frame["topic"].isin(scope)]
 
 
-def _checkpoints(procedure: Run) -> dict[Place, int]:
+def _checkpoints(procedure: Run, o: Observation) -> dict[Place, int]:
+    """Return the newest checkpoints; {} without their topic."""
+    if procedure.naming.checkpoints_topic(procedure.flow.source) not in o.target.topics:
+        return {}
     frame = checkpoints_of(procedure)
     columns = (frame[name].tolist() for name in ("group", "topic", "partition", "mirror_maker_position"))
     return {
@@ -162,16 +171,21 @@ def _with_expected(procedure: Run, places: Iterable[GroupPlace], before: set[str
     return [place if place.selected else replace(place, expected=why(place.group)) for place in places]
 
 
-def _with_rights(places: list[GroupPlace], rights: Mapping[str, MirrorMakerRights]) -> list[GroupPlace]:
-    names = sorted({place.group for place in places})
+def _with_rights(
+    places: list[GroupPlace], rights: Mapping[str, MirrorMakerRights], scope: Mapping[str, str]
+) -> list[GroupPlace]:
+    names, topics = sorted({place.group for place in places}), sorted(set(scope.values()))
     describe = rights["source"].allowed("describe", "group", names)
     read = rights["target"].allowed("read", "group", names)
+    # To commit, a client needs READ on the topic, too.
+    read_topic = rights["target"].allowed("read", "topic", topics)
+
+    def writable(place: GroupPlace) -> bool | None:
+        topic = scope[place.partition.rpartition("-")[0]]
+        return None if read is None or read_topic is None else read[place.group] and read_topic[topic]
+
     return [
-        replace(
-            place,
-            describable=None if describe is None else describe[place.group],
-            writable=None if read is None else read[place.group],
-        )
+        replace(place, describable=None if describe is None else describe[place.group], writable=writable(place))
         for place in places
     ]
 
@@ -197,7 +211,7 @@ def _after_waiting(
     held: dict[Place, int] = {}
     if lacking:
         time.sleep(waited)
-        checkpoints, held = _checkpoints(procedure), _target_positions(procedure, o, config)
+        checkpoints, held = _checkpoints(procedure, o), _target_positions(procedure, o, config)
     concerned = set(lacking)
 
     def renewed(place: GroupPlace) -> GroupPlace:

@@ -23,7 +23,7 @@ from kafka_dr.domain.diagnosis.connectors import CONNECTOR_TREE, ConnectorFacts
 from kafka_dr.domain.diagnosis.diagnosis import TREES, Situation
 from kafka_dr.domain.diagnosis.groups import GROUP_TREE, GroupPlace
 from kafka_dr.domain.diagnosis.internal_topics import INTERNAL_TOPIC_TREE
-from kafka_dr.domain.diagnosis.partitions import PARTITION_TREE
+from kafka_dr.domain.diagnosis.partitions import FLOW_STANDS, PARTITION_TREE, TASK_STANDS, LaggingPartition
 from kafka_dr.domain.diagnosis.settings import (
     CHECKPOINT_TREE,
     LOOP_TREE,
@@ -32,7 +32,7 @@ from kafka_dr.domain.diagnosis.settings import (
     FlowSettings,
 )
 from kafka_dr.domain.diagnosis.topics import TOPIC_TREE
-from kafka_dr.domain.diagnosis.tree import Weight, find_ends
+from kafka_dr.domain.diagnosis.tree import Weight, find_ends, walk_tree
 from kafka_dr.domain.diagnosis.workers import WORKER_TREE
 from kafka_dr.domain.mirror_maker.naming import Naming
 from kafka_dr.domain.plain_text import first_few
@@ -106,6 +106,7 @@ class SituationReader:
             role: MirrorMakerRights(view.rules, principals_of(procedure, connectors, role))
             for role, view in zip(ROLES, (o.source, o.target), strict=True)
         }
+        tasks = self._try((PARTITION_TREE.id,), connectors.tasks_by_partition) or {}
         topics = self._try(
             (TOPIC_TREE.id, PARTITION_TREE.id),
             lambda: topic_facts(procedure, o, foreign_records(procedure, o), facts, rights, now),
@@ -114,12 +115,10 @@ class SituationReader:
             self._facts[TOPIC_TREE.id] = topics
             partitions = self._try(
                 (PARTITION_TREE.id,),
-                lambda: lagging_partitions(
-                    procedure, o, measure_lag(procedure, o), topics, rights, connectors.tasks_by_partition()
-                ),
+                lambda: lagging_partitions(procedure, o, measure_lag(procedure, o), topics, rights, tasks),
             )
             self._keep(PARTITION_TREE.id, partitions)
-        self._read_positions(facts, settings, o, rights, now)
+        self._read_positions(facts, settings, o, rights, tasks, now)
 
     def _read_positions(
         self,
@@ -127,6 +126,7 @@ class SituationReader:
         settings: FlowSettings,
         o: Observation,
         rights: Mapping[str, MirrorMakerRights],
+        tasks: Mapping[str, tuple[str, int]],
         now: float,
     ) -> None:
         procedure = self._procedure
@@ -136,21 +136,30 @@ class SituationReader:
             for finding in find_ends(tree, [settings])
         )
         works = in_order and all(one.works for one in facts if one.kind == "checkpoint")
-        standing = any(
-            finding.end.id == "flow_stands"
-            for finding in find_ends(PARTITION_TREE, self._facts.get(PARTITION_TREE.id, ()))
+        all_stand, standing = self._standing_tasks()
+        copies = in_order and not all_stand and any(one.works for one in facts if one.kind == "source")
+        copies_heartbeats = copies and not any(
+            f"{name} task {task}" in standing
+            for partition, (name, task) in tasks.items()
+            if procedure.naming.is_heartbeats(partition.rpartition("-")[0])
         )
-        copies = in_order and not standing and any(one.works for one in facts if one.kind == "source")
         places: list[GroupPlace] | None = self._try(
             (GROUP_TREE.id, INTERNAL_TOPIC_TREE.id),
-            lambda: group_places(procedure, o, sync_spans(procedure), works, rights, self._seen_before(now)),
+            lambda: group_places(procedure, o, sync_spans(procedure, o), works, rights, self._seen_before(now)),
         )
         if places is not None:
             self._facts[GROUP_TREE.id] = places
             internal = self._try(
-                (INTERNAL_TOPIC_TREE.id,), lambda: internal_topic_facts(procedure, o, copies, works, places, now)
+                (INTERNAL_TOPIC_TREE.id,),
+                lambda: internal_topic_facts(procedure, o, copies, copies_heartbeats, works, places, now),
             )
             self._keep(INTERNAL_TOPIC_TREE.id, internal)
+
+    def _standing_tasks(self) -> tuple[bool, set[str]]:
+        """Return whether the whole flow stands, and which tasks do while others copy."""
+        lagging: Sequence[LaggingPartition] = self._facts.get(PARTITION_TREE.id, ())
+        ends = [(one.task, walk_tree(PARTITION_TREE.root, one)[0]) for one in lagging]
+        return any(end is FLOW_STANDS for _, end in ends), {task for task, end in ends if end is TASK_STANDS}
 
     def _seen_before(self, now: float) -> Callable[[str, str], float]:
         """Return how long ago an end was first found about a group, by all earlier diagnoses since it was not found."""

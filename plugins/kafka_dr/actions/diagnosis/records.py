@@ -189,7 +189,6 @@ def lagging_partitions(
     led = {f"{tp}" for cluster in (o.source, o.target) for tp in cluster.leaderless}
     names = sorted({tp.topic for tp in wanted})
     readable = rights["source"].allowed("read", "topic", names)
-    writable = rights["target"].allowed("write", "topic", [o.scope.get(name, name) for name in names])
     busy_tasks = {tasks.get(str(tp)) for tp in moved}
     return [
         LaggingPartition(
@@ -199,7 +198,6 @@ def lagging_partitions(
             explained=tp.topic in troubled | broken or str(tp) in led,
             lost=_overtaken(o).get(tp, ""),
             readable=_of(readable, tp.topic),
-            writable=_of(writable, o.scope.get(tp.topic, tp.topic)),
             moves=tp in moved,
             flow_moves=bool(moved),
             task_moves=str(tp) in tasks and tasks[str(tp)] in busy_tasks,

@@ -107,8 +107,8 @@ TASK_LOGIN_REFUSED = DiagnosisEnd(
     "task_login_refused",
     "A task failed because a cluster refused its login; the logins in the connector's configuration that could be"
     " tried work, so it is a login that the configuration only refers to, or the worker's own.",
-    "Correct the login where it is kept: the file or vault that the configuration names, or `producer.` and `admin.`"
-    " in the worker's properties. Then restart the task.",
+    "Correct the login where it is kept: the file or vault that the configuration names, `producer.override.` of the"
+    " connector, or `producer.` and `admin.` in the worker's properties. Then restart the task.",
 )
 TASK_LACKS_RIGHTS = DiagnosisEnd(
     "task_lacks_rights",
@@ -194,7 +194,8 @@ def _login_question(
 
 def _ask_assigned(connector: ConnectorFacts) -> Reply:
     states = {connector.state, *connector.tasks.values()}
-    waits = "FAILED" not in states and states & {"UNASSIGNED", "RESTARTING", "UNKNOWN"}
+    # Also a task that is still PAUSED or STOPPED though its connector runs.
+    waits = "FAILED" not in states and states != {"RUNNING"}
     return Reply("no" if waits else "yes")
 
 

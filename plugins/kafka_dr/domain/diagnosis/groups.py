@@ -31,7 +31,8 @@ class GroupPlace:
         wait_text: how long it may take.
         synced: whether MirrorMaker 2 writes group positions to the target (`sync.group.offsets.enabled`).
         members: members of the group on the target.
-        writable: whether MirrorMaker 2's principal may commit for the group on the target; None if unknown.
+        writable: whether MirrorMaker 2's principal may commit the group's position on the target (READ on the group and
+            on the topic); None if unknown.
         target_position: on the target; None without one.
         sync_waited: whether MirrorMaker 2 had the time to write the position.
         sync_wait_text: how long it may take.

@@ -52,11 +52,6 @@ OFFSET_SYNCS_QUIET = DiagnosisEnd(
     "Check MirrorMaker 2's right to WRITE to the offset-syncs topic, then search the worker's log for `offset sync`."
     " Restart the source connector.",
 )
-CHECKPOINTS_QUIET = DiagnosisEnd(
-    "checkpoints_quiet",
-    "Positions moved, and no checkpoint was written since.",
-    "Search the worker's log for the checkpoint connector's name, then restart it.",
-)
 HEARTBEATS_NOT_WRITTEN = DiagnosisEnd(
     "heartbeats_not_written",
     "No new heartbeat is written on the source: the heartbeat connector there is missing, stopped or failed.",
@@ -94,7 +89,7 @@ _KIND = DiagnosisQuestion[InternalTopicFacts](
     _ask_kind,
     {
         InternalKind.OFFSET_SYNCS: OFFSET_SYNCS_QUIET,
-        InternalKind.CHECKPOINTS: CHECKPOINTS_QUIET,
+        InternalKind.CHECKPOINTS: NothingFound("the tree of the groups asks about each checkpoint"),
         InternalKind.HEARTBEATS: HEARTBEATS_NOT_MIRRORED,
     },
 )

@@ -18,7 +18,6 @@ class LaggingPartition:
         explained: whether a finding about its connector, its topic or a partition without leader explains the lag.
         lost: what the source's retention deleted before it was copied, as text; "" if nothing.
         readable: whether MirrorMaker 2's principal may read the topic on the source; None if ACL entries do not tell.
-        writable: whether it may write to the topic on the target; None likewise.
         moves: whether the target's log grew while it was watched.
         flow_moves: whether any partition's log on the target grew meanwhile.
         task_moves: whether another partition of the same task did.
@@ -30,7 +29,6 @@ class LaggingPartition:
     explained: bool = False
     lost: str = ""
     readable: bool | None = None
-    writable: bool | None = None
     moves: bool = False
     flow_moves: bool = False
     task_moves: bool = False
@@ -47,11 +45,6 @@ TOPIC_UNREADABLE = DiagnosisEnd(
     "MirrorMaker 2's principal may describe the topic on the source, and not read it. It logs `Failure during poll`,"
     " and the task stays RUNNING.",
     "Give MirrorMaker 2's principal READ on the topic, on the source.",
-)
-TOPIC_UNWRITABLE = DiagnosisEnd(
-    "topic_unwritable",
-    "MirrorMaker 2's principal may not write to the topic on the target.",
-    "Give MirrorMaker 2's principal WRITE on the topic, on the target, or remove the DENY entry.",
 )
 FLOW_TOO_SLOW = DiagnosisEnd(
     "flow_too_slow",
@@ -89,10 +82,6 @@ def _ask_overtaken(partition: LaggingPartition) -> Reply:
 
 def _ask_readable(partition: LaggingPartition) -> Reply:
     return Reply("no" if partition.readable is False else "yes, or unknown")
-
-
-def _ask_writable(partition: LaggingPartition) -> Reply:
-    return Reply("no" if partition.writable is False else "yes, or unknown")
 
 
 def _ask_moves(partition: LaggingPartition) -> Reply:
@@ -140,11 +129,8 @@ PARTITION_TREE = DiagnosisTree[LaggingPartition](
                         _ask_readable,
                         {
                             "no": TOPIC_UNREADABLE,
-                            "yes, or unknown": DiagnosisQuestion(
-                                "May MirrorMaker 2 write to it on the target?",
-                                _ask_writable,
-                                {"no": TOPIC_UNWRITABLE, "yes, or unknown": _MOVES},
-                            ),
+                            # That it may not write to the target fails its task, which the connector's tree names.
+                            "yes, or unknown": _MOVES,
                         },
                     ),
                 },

@@ -57,7 +57,7 @@ def draw_trees() -> str:
     columns: list[list[tuple[str, list[_DrawnRow]]]] = [[] for _ in range(_COLUMNS)]
     for block in blocks:
         min(columns, key=_height_of).append(block)
-    height = max(map(_height_of, columns)) + 3 * _MARGIN
+    height = max(map(_height_of, columns)) + 3 * _MARGIN + _ROW
     width = _COLUMNS * _COLUMN + _MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {_ROOT}>',
@@ -66,7 +66,7 @@ def draw_trees() -> str:
         *_legend(),
     ]
     for number, column in enumerate(columns):
-        y = 2 * _MARGIN + _ROW
+        y = 2 * (_MARGIN + _ROW)
         for title, rows in column:
             parts += _drawn_block(title, rows, _MARGIN + number * _COLUMN, y)
             y += _ROW * (len(rows) + 2)

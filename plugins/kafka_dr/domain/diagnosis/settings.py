@@ -59,7 +59,8 @@ OFFSET_LAG_LARGE = DiagnosisEnd(
 )
 CHECKPOINTS_OFF = DiagnosisEnd(
     "checkpoints_off",
-    "The checkpoint connector writes no checkpoints: they are disabled, or their interval is 0 or less.",
+    "The checkpoint connector writes no checkpoints: their interval is negative, or they are disabled, which newer"
+    " workers refuse.",
     "Set `emit.checkpoints.enabled=true` and `emit.checkpoints.interval.seconds=60`.",
 )
 GROUP_SYNC_OFF = DiagnosisEnd(
@@ -106,7 +107,7 @@ def _ask_lag(settings: FlowSettings) -> Reply:
 
 def _ask_checkpoints(settings: FlowSettings) -> Reply:
     config = settings.checkpoint
-    off = _is_false(config.get(_CHECKPOINTS)) or _number(config, _CHECKPOINT_SECONDS, 60.0) <= 0
+    off = _is_false(config.get(_CHECKPOINTS)) or _number(config, _CHECKPOINT_SECONDS, 60.0) < 0
     return Reply("no" if off else "yes")
 
 

@@ -106,13 +106,13 @@ TOPIC_NAME_TAKEN = DiagnosisEnd(
     "A topic of the mirrored name exists on the target, and its newest record is not one of the source's: another"
     " client writes to it there. Its older records are not looked at.",
     "Find out which client writes to it on the target, and stop it. If the name is another application's there, leave"
-    " the topic out of `topics`; else replicate it again from its beginning.",
+    " the topic out of `topics`; else run re_replicate_topics for it.",
 )
 COPIES_GONE = DiagnosisEnd(
     "copies_gone",
     "Connect counts records as copied, and the target's log never had one: the target's topic was deleted and made"
     " again. MirrorMaker 2 copies only newer records.",
-    "Replicate the topic again from its beginning.",
+    "Run re_replicate_topics for the topic.",
 )
 
 

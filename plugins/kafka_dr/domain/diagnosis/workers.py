@@ -13,7 +13,7 @@ class WorkerFacts:
 
     Attributes:
         name: Airflow connection that names the worker.
-        failure: why its REST API gave no usable answer; "" if it answered.
+        failure: why its REST API, or in dedicated mode the stop hook, gave no usable answer; "" if it answered.
         refused: whether it answered that the login may not ask (HTTP 401 or 403).
         cluster_id: id of the Kafka cluster that it uses; "" if unknown, as in dedicated mode.
         target_id: id of the flow's target; None if unknown.
@@ -30,8 +30,10 @@ class WorkerFacts:
 
 WORKER_SILENT = DiagnosisEnd(
     "worker_silent",
-    "The Connect worker's REST API does not answer: the worker is down, hangs, or still starts.",
-    "Look at the worker's process and log. Correct host and port in the Airflow connection if it runs elsewhere.",
+    "The Connect worker's REST API does not answer: the worker is down, hangs, or still starts. In dedicated mode: the"
+    " stop hook does not answer.",
+    "Look at the process and log of the worker, or of the hook. Correct host and port in the Airflow connection if it"
+    " runs elsewhere.",
 )
 WORKER_REFUSES_LOGIN = DiagnosisEnd(
     "worker_refuses_login",

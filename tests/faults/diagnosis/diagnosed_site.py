@@ -11,8 +11,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+import javaproperties
+import pytest
+import requests
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     NewPartitions,
     NewTopic,
     ScramCredentialInfo,
@@ -22,17 +28,23 @@ from confluent_kafka.admin import (
 )
 
 from lab.environment.airflow_settings import airflow_connections
-from lab.environment.connect import call_worker, connector_name
+from lab.environment.connect import MIRROR_MAKER, call_worker, connector_name
+from lab.environment.jvm import properties_text
 from lab.environment.state import write_private
-from tests.faults.readiness.checked_site import BUSY, GROUP, CheckedSite, signal_session
+from tests.faults.readiness.checked_site import BUSY, GROUP, IDLE, CheckedSite, checked_site, signal_session
 from tests.faults.readiness.one_check import SOURCE, TARGET
 from tests.faults.support.fault_proxy import FaultProxy
 from tests.faults.support.scene import until
-from tests.faults.support.stepping import Run, Stepping
+from tests.faults.support.stepping import Run, Stepping, stepping
 
 SOURCE_CONNECTOR, CHECKPOINT_CONNECTOR = (connector_name(SOURCE, TARGET, kind) for kind in ("source", "checkpoint"))
 HEARTBEAT_CONNECTOR = connector_name(TARGET, SOURCE, "heartbeat")
+CONNECTORS = {"source": SOURCE_CONNECTOR, "checkpoint": CHECKPOINT_CONNECTOR, "heartbeat": HEARTBEAT_CONNECTOR}
 SOURCE_JAAS, TARGET_JAAS = (f"{role}.cluster.sasl.jaas.config" for role in ("source", "target"))
+#: Limits that let faults be seen soon.
+LIMITS = {"record_age_seconds": 10.0, "replication_latency_seconds": 10.0, "checkpoint_latency_seconds": 20.0}
+#: MirrorMaker 2 writes group positions here, so that this can be seen to fail, too.
+GROUP_SYNC = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
 _SECONDS, _SETTLED_SECONDS = 30.0, 60.0
 _NUMBERS = count(1)
 
@@ -48,18 +60,36 @@ def jaas(user: str, password: str) -> str:
     return f'{module} required username="{user}" password="{password}";'
 
 
+@contextmanager
+def diagnosed_site(folders: pytest.TempPathFactory, policy: str) -> Iterator[DiagnosedSite]:
+    """A flow without a finding, whose group positions are written to the target."""
+    with checked_site(folders, policy, limits=LIMITS) as checked, ExitStack() as stack:
+        stack.enter_context(checked.flow(connectors=CONNECTORS, readiness=LIMITS))
+        stack.enter_context(checked.configured("checkpoint", **GROUP_SYNC))
+        for topic in (BUSY, IDLE):
+            checked.write(topic, 6)
+        until(lambda: checked.has_copies(IDLE, BUSY), "the topics to be on the target", 90.0)
+        checked.commit(GROUP, BUSY, checked.ends[BUSY])
+        driver = stack.enter_context(stepping(checked.lab, folders.mktemp("steps")))
+        made = DiagnosedSite(checked, driver)
+        made.is_healthy()
+        yield made
+        print(f"{len(made.took)} diagnoses, longest {max(made.took):.1f} s", flush=True)
+
+
 class DiagnosedSite:
     """A checked site, and a driver that runs the DAG's steps on it."""
 
     def __init__(self, site: CheckedSite, driver: Stepping) -> None:
         self.site, self.driver = site, driver
         self.took: list[float] = []
+        self._flow = {"source": SOURCE, "target": TARGET}
 
     # -- diagnoses ------------------------------------------------------------------------------------------------
 
     def diagnose(self) -> dict[str, Any]:
         """Run the DAG once; return the evidence, whose outcome is `completed` whatever was found."""
-        run = Run({"source": SOURCE, "target": TARGET, "reason": "a fault was provoked"}, dag_id="diagnose_replication")
+        run = Run({**self._flow, "reason": "a fault was provoked"}, dag_id="diagnose_replication")
         began = time.monotonic()
         evidence = self.driver.whole(run)
         self.took.append(time.monotonic() - began)
@@ -86,6 +116,15 @@ class DiagnosedSite:
         """Diagnose until nothing is found."""
         self.finds()
 
+    @contextmanager
+    def turned(self) -> Iterator[None]:
+        """Diagnose the opposite flow inside this context."""
+        self._flow = {"source": TARGET, "target": SOURCE}
+        try:
+            yield
+        finally:
+            self._flow = {"source": SOURCE, "target": TARGET}
+
     # -- topics, records, groups ----------------------------------------------------------------------------------
 
     def create(self, topic: str, records: int = 3) -> None:
@@ -93,12 +132,25 @@ class DiagnosedSite:
         self.site.create(NewTopic(topic, 1, 1))
         self.site.write(topic, records)
 
-    def delete(self, *topics: str) -> None:
-        """Delete source topics with their copies, as far as these exist."""
-        for alias, names in ((SOURCE, topics), (TARGET, [self.site.remote(topic) for topic in topics])):
-            for future in self.site.admins[alias].delete_topics(list(names)).values():
-                with suppress(Exception):
-                    future.result(_SECONDS)
+    def delete(self, topic: str) -> None:
+        """Delete a source topic with its copy, as far as these exist."""
+        for alias, name in ((SOURCE, topic), (TARGET, self.site.remote(topic))):
+            with suppress(KafkaException):
+                self.delete_from(alias, name)
+
+    def delete_from(self, alias: str, topic: str) -> None:
+        """Delete a topic of one cluster."""
+        (deleted,) = self.site.admins[alias].delete_topics([topic]).values()
+        deleted.result(_SECONDS)
+
+    @contextmanager
+    def on_target(self, topic: str) -> Iterator[None]:
+        """The target has one more topic inside this context."""
+        self.site.create(NewTopic(topic, 1, 1), alias=TARGET)
+        try:
+            yield
+        finally:
+            self.delete_from(TARGET, topic)
 
     @contextmanager
     def fresh(self, prefix: str = "fresh", name: str | None = None) -> Iterator[str]:
@@ -111,27 +163,79 @@ class DiagnosedSite:
             self.delete(topic)
 
     def has_records(self, topic: str, count: int = 3) -> bool:
-        """Whether the target's only partition of a topic has so many records."""
-        remote = self.site.remote(topic)
-        if not self.site.has_copies(topic):
-            return False
-        watched = Consumer({**self.site.lab.client_properties(TARGET, "admin"), "group.id": "ends"})
-        end = watched.get_watermark_offsets(TopicPartition(remote, 0), timeout=_SECONDS)[1]
-        watched.close()
-        return bool(end >= count)
+        """Whether the first partition of the target's topic has so many records."""
+        return self.site.has_copies(topic) and self._span(self.site.remote(topic), TARGET)[1] >= count
 
-    def write_to_target(self, topic: str) -> None:
-        """Another client writes a record to a topic of the target."""
-        producer = Producer(self.site.lab.client_properties(TARGET, "admin"))
-        producer.produce(topic, f"foreign {time.time_ns()}")
+    def copied(self, topic: str) -> bool:
+        """Whether the first partition of the target's topic has as many records as the source's."""
+        return self.has_records(topic, self._span(topic, SOURCE)[1])
+
+    def records_left(self, topic: str, alias: str) -> int:
+        """How many offsets the first partition of a topic spans."""
+        begin, end = self._span(topic, alias)
+        return end - begin
+
+    def _span(self, topic: str, alias: str) -> tuple[int, int]:
+        watched = Consumer({**self.site.lab.client_properties(alias, "admin"), "group.id": "ends"})
+        try:
+            begin, end = watched.get_watermark_offsets(TopicPartition(topic, 0), timeout=_SECONDS)
+        finally:
+            watched.close()
+        return int(begin), int(end)
+
+    def write_as_other(self, topic: str, alias: str, count: int = 1, size: int = 0, at: int = 0) -> None:
+        """Another client writes to the first partition of a topic.
+
+        Args:
+            size: of each record, at least, in bytes.
+            at: timestamp in milliseconds since 1970; 0: now.
+        """
+        producer = Producer(self.site.lab.client_properties(alias, "admin"))
+        for _ in range(count):
+            producer.produce(topic, f"other {time.time_ns()}".ljust(size), partition=0, timestamp=at)
         assert producer.flush(_SECONDS) == 0
 
+    def damage(self, topic: str) -> None:
+        """Change a byte of the first record of a source topic's only partition, in the broker's file."""
+        (path,) = self.site.lab.home.glob(f"brokers/{SOURCE}/{topic}-0/{0:020}.log")
+        at = path.read_bytes().index(topic.encode())
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(b"!")
+
     @contextmanager
-    def denied(self, alias: str, resource: str, name: str, *operations: str, user: str = "mm2") -> Iterator[None]:
+    def topic_setting(self, alias: str, topic: str, name: str, value: str) -> Iterator[None]:
+        """A topic has another setting inside this context."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        (described,) = self.site.admins[alias].describe_configs([resource]).values()
+        before = described.result(_SECONDS)[name].value
+
+        def put(value: str) -> None:
+            entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            change = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+            (altered,) = self.site.admins[alias].incremental_alter_configs([change]).values()
+            altered.result(_SECONDS)
+
+        put(value)
+        try:
+            yield
+        finally:
+            put(before)
+
+    def delete_group(self, alias: str, group: str) -> None:
+        """Delete a group, if it exists."""
+        for future in self.site.admins[alias].delete_consumer_groups([group]).values():
+            with suppress(KafkaException):
+                future.result(_SECONDS)
+
+    @contextmanager
+    def denied(
+        self, alias: str, resource: str, name: str, *operations: str, user: str = MIRROR_MAKER, host: str = "*"
+    ) -> Iterator[None]:
         """MirrorMaker 2's principal is denied operations inside this context."""
         with ExitStack() as entries:
             for operation in operations:
-                entries.enter_context(self.site.entry(alias, user, resource, name, operation, "DENY"))
+                entries.enter_context(self.site.entry(alias, user, resource, name, operation, "DENY", host))
             yield
 
     @contextmanager
@@ -187,6 +291,33 @@ class DiagnosedSite:
         with suppress(Exception):
             self.site.connector("POST", "restart?includeTasks=true", kind=kind)
         until(lambda: self.site.runs(kind), f"the {kind} connector to run", 90.0)
+
+    def ask_restart(self) -> None:
+        """Ask Connect to restart the source connector, and wait for nothing."""
+        with suppress(requests.RequestException):
+            self.site.connector("POST", "restart?includeTasks=true")
+
+    def restart_tasks(self) -> None:
+        """Restart the source connector's tasks, and not the connector itself."""
+        for task in self.site.connector("GET", "tasks").json():
+            self.site.connector("POST", f"tasks/{task['id']['task']}/restart")
+
+    def await_failed(self, kind: str = "source") -> None:
+        """Wait until a connector, or a task of it, has failed."""
+        until(lambda: "FAILED" in self.site.connector("GET", "status", kind=kind).text, "a task to fail", 60.0)
+
+    @contextmanager
+    def wrong_file(self, key: str) -> Iterator[None]:
+        """The file to which the source connector's login refers has a wrong password there inside this context."""
+        name, _, entry = self.site.connector("GET", "config").json()[key].removeprefix("${file:").partition(":")
+        path = Path(name)
+        before = path.read_text()
+        logins: dict[str, object] = {**javaproperties.loads(before), entry.removesuffix("}"): jaas("mm2", "wrong")}
+        write_private(path, properties_text(logins))
+        try:
+            yield
+        finally:
+            write_private(path, before)
 
     @contextmanager
     def wrong_reference(self, key: str) -> Iterator[None]:
@@ -275,12 +406,10 @@ class DiagnosedSite:
         (grown,) = self.site.admins[alias].create_partitions([NewPartitions(topic, total)]).values()
         grown.result(_SECONDS)
 
-    def delete_records(self, topic: str) -> None:
-        """Delete all records but the last of a source topic's only partition."""
-        watched = Consumer({**self.site.lab.client_properties(SOURCE, "admin"), "group.id": "ends"})
-        end = watched.get_watermark_offsets(TopicPartition(topic, 0), timeout=_SECONDS)[1]
-        watched.close()
-        (deleted,) = self.site.admins[SOURCE].delete_records([TopicPartition(topic, 0, end - 1)]).values()
+    def delete_records(self, topic: str, alias: str = SOURCE, left: int = 1) -> None:
+        """Delete all records but so many of a topic's only partition."""
+        place = TopicPartition(topic, 0, self._span(topic, alias)[1] - left)
+        (deleted,) = self.site.admins[alias].delete_records([place]).values()
         deleted.result(_SECONDS)
 
 

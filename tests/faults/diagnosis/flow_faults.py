@@ -1,60 +1,31 @@
-"""Each end of diagnose_replication's trees that can be provoked on a real lab, provoked there and named rightly.
-
-Two faults at once are both named; faults that look alike are told apart; a healthy flow has no finding. Every case
-takes back what it changed, and the next begins with nothing found.
-"""
+"""Faults of a diagnosed site that stop a part of its flow or leave topics or groups out, and what is found."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
-import pytest
-from confluent_kafka.admin import NewTopic
-from kafka_dr.domain.diagnosis.diagnosis import list_ends
-
-from tests.faults.readiness.checked_site import BUSY, GROUP, IDLE, checked_site
-from tests.faults.readiness.one_check import SOURCE, TARGET
-from tests.faults.replication.diagnosed_site import (
+from tests.faults.diagnosis.diagnosed_site import (
     CHECKPOINT_CONNECTOR,
+    CONNECTORS,
     HEARTBEAT_CONNECTOR,
     SOURCE_CONNECTOR,
     SOURCE_JAAS,
     TARGET_JAAS,
     DiagnosedSite,
-    figures_of,
-    found,
     jaas,
     new_topic,
 )
+from tests.faults.readiness.checked_site import BUSY, GROUP, IDLE
+from tests.faults.readiness.one_check import SOURCE, TARGET
 from tests.faults.support.scene import until
-from tests.faults.support.stepping import stepping
+from tests.faults.support.stepping import Run
 
 Fault = Callable[[DiagnosedSite], AbstractContextManager[object]]
-#: Limits that let faults be seen soon.
-LIMITS = {"record_age_seconds": 10.0, "replication_latency_seconds": 10.0, "checkpoint_latency_seconds": 20.0}
+#: What is wrong, how to make it so, what is found, which choices are named.
+Case = tuple[Fault, tuple[str, ...], tuple[str, ...]]
 WITHOUT_HEARTBEATS = {"source": SOURCE_CONNECTOR, "checkpoint": CHECKPOINT_CONNECTOR}
-CONNECTORS = WITHOUT_HEARTBEATS | {"heartbeat": HEARTBEAT_CONNECTOR}
-#: MirrorMaker 2 writes group positions here, so that this can be seen to fail, too.
-GROUP_SYNC = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiagnosedSite]:
-    """A flow without a finding, whose group positions are written to the target."""
-    with checked_site(tmp_path_factory, "identity", limits=LIMITS) as checked, ExitStack() as stack:
-        stack.enter_context(checked.flow(connectors=CONNECTORS, readiness=LIMITS))
-        stack.enter_context(checked.configured("checkpoint", **GROUP_SYNC))
-        for topic in (BUSY, IDLE):
-            checked.write(topic, 6)
-        until(lambda: checked.has_copies(IDLE, BUSY), "the topics to be on the target", 90.0)
-        checked.commit(GROUP, BUSY, checked.ends[BUSY])
-        driver = stack.enter_context(stepping(checked.lab, tmp_path_factory.mktemp("steps")))
-        made = DiagnosedSite(checked, driver)
-        made.is_healthy()
-        yield made
-        print(f"{len(made.took)} diagnoses, longest {max(made.took):.1f} s", flush=True)
 
 
 # -- faults that take more than one line ------------------------------------------------------------------------------
@@ -63,8 +34,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiagnosedSite]:
 @contextmanager
 def lease_held(site: DiagnosedSite) -> Iterator[None]:
     """A procedure holds the clusters, and the source connector is stopped."""
-    from tests.faults.support.stepping import Run
-
     run = Run({"source": SOURCE, "target": TARGET, "reason": "holds the clusters"})
     assert site.driver.step(run, "open_procedure") == "done"
     try:
@@ -80,16 +49,16 @@ def large_record(site: DiagnosedSite) -> Iterator[None]:
     """The connector's producer takes no record as large as one that was written."""
     with site.put(**{"producer.override.max.request.size": "100"}):
         site.site.write(BUSY, 3)
-        until(lambda: "FAILED" in site.site.connector("GET", "status").text, "a task to fail", 60.0)
+        site.await_failed()
         yield
 
 
 @contextmanager
 def write_denied(site: DiagnosedSite) -> Iterator[None]:
     """The worker's producer may not write to a topic of the target."""
-    with site.denied(TARGET, "TOPIC", IDLE, "WRITE"):
+    with site.denied(TARGET, "TOPIC", site.site.remote(IDLE), "WRITE"):
         site.site.write(IDLE, 2)
-        until(lambda: "FAILED" in site.site.connector("GET", "status").text, "a task to fail", 60.0)
+        site.await_failed()
         yield
     site.restart()
 
@@ -130,12 +99,8 @@ def hidden_topic(site: DiagnosedSite) -> Iterator[None]:
 def colliding_topic(site: DiagnosedSite) -> Iterator[None]:
     """The target has a topic whose name differs from a new one's by a dot only."""
     name = new_topic("clash").replace("-", ".")
-    site.site.create(NewTopic(name.replace(".", "_"), 1, 1), alias=TARGET)
-    try:
-        with site.fresh(name=name):
-            yield
-    finally:
-        site.delete(name.replace(".", "_"))
+    with site.on_target(site.site.remote(name).replace(".", "_")), site.fresh(name=name):
+        yield
 
 
 @contextmanager
@@ -144,7 +109,7 @@ def creation_denied(site: DiagnosedSite) -> Iterator[None]:
     name = new_topic("denied")
     with (
         site.denied(TARGET, "BROKER", "kafka-cluster", "CREATE"),
-        site.denied(TARGET, "TOPIC", name, "CREATE"),
+        site.denied(TARGET, "TOPIC", site.site.remote(name), "CREATE"),
         site.fresh(name=name),
     ):
         yield
@@ -162,7 +127,7 @@ def other_partitions(site: DiagnosedSite) -> Iterator[None]:
     """The target's topic has more partitions."""
     with site.fresh() as topic:
         until(lambda: site.has_records(topic), "the copies", 60.0)
-        site.add_partitions(TARGET, topic, 2)
+        site.add_partitions(TARGET, site.site.remote(topic), 2)
         yield
 
 
@@ -171,7 +136,7 @@ def foreign_writer(site: DiagnosedSite) -> Iterator[None]:
     """Another client writes to a topic of the mirrored name on the target."""
     with site.fresh() as topic:
         until(lambda: site.has_records(topic), "the copies", 60.0)
-        site.write_to_target(topic)
+        site.write_as_other(site.site.remote(topic), TARGET)
         yield
 
 
@@ -181,8 +146,7 @@ def copies_deleted(site: DiagnosedSite) -> Iterator[None]:
     with site.fresh() as topic:
         until(lambda: site.has_records(topic), "the copies", 60.0)
         site.is_healthy()
-        (deleted,) = site.site.admins[TARGET].delete_topics([topic]).values()
-        deleted.result(30)
+        site.delete_from(TARGET, site.site.remote(topic))
         yield
 
 
@@ -238,18 +202,11 @@ def new_group(site: DiagnosedSite) -> Iterator[None]:
 @contextmanager
 def multiplied(site: DiagnosedSite) -> Iterator[None]:
     """A topic of heartbeats has gone there and back."""
-    name = f"{SOURCE}.{TARGET}.{SOURCE}.heartbeats"
-    site.site.create(NewTopic(name, 1, 1), alias=TARGET)
-    try:
+    with site.on_target(f"{SOURCE}.{TARGET}.{SOURCE}.heartbeats"):
         yield
-    finally:
-        (deleted,) = site.site.admins[TARGET].delete_topics([name]).values()
-        deleted.result(30)
 
 
-#: What is wrong, how to make it so, what is found, which choices are named.
-Case = tuple[Fault, tuple[str, ...], tuple[str, ...]]
-CASES: dict[str, Case] = {
+COMMON: dict[str, Case] = {
     # -- clusters and workers
     "Switchback's own login is wrong": (
         lambda site: site.connection(f"kafka_{SOURCE}", extra={"sasl.password": "wrong"}),
@@ -418,39 +375,3 @@ CASES: dict[str, Case] = {
         (),
     ),
 }
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_fault_is_named_and_gone_when_it_is_taken_back(site: DiagnosedSite, name: str) -> None:
-    """Exactly what was provoked is found, and nothing once it is mended."""
-    fault, expected, choices = CASES[name]
-    with fault(site):
-        about = site.finds(*expected, choices=choices)
-        print(f"{name}: {about}", flush=True)
-    site.is_healthy()
-
-
-def test_two_that_look_alike_are_told_apart(site: DiagnosedSite) -> None:
-    """Of two topics that the target lacks, the one is hidden by an ACL entry, the other excluded by the filter."""
-    with hidden_and_excluded(site):
-        about = site.finds("topic_hidden", "topic_excluded")
-    assert [name.partition("-")[0] for name in (*about["topic_hidden"], *about["topic_excluded"])] == [
-        "hidden",
-        "excluded",
-    ]
-    site.is_healthy()
-
-
-def test_a_busy_healthy_flow_has_no_finding(site: DiagnosedSite) -> None:
-    """While records are written and a group follows, nothing is found and every tree is asked."""
-    with site.site.under_load():
-        for _ in range(3):
-            evidence = site.diagnose()
-            assert found(evidence) == found(evidence, "choices") == set()
-            assert figures_of(evidence)["not_asked"] == {}
-            assert evidence["reason_for_outcome"] == "no fault was found"
-
-
-def test_the_cases_name_ends_that_exist() -> None:
-    """A misspelt end would never be found."""
-    assert {end for _, *ends in CASES.values() for group in ends for end in group} <= {end.id for end in list_ends()}
