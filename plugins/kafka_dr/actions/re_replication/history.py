@@ -11,16 +11,17 @@ while the source connector adds syncs of its own, changes no answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import pandas as pd
 
 from kafka_dr.actions.offsets.commit import changed_positions, commit_positions, held_positions, ledger_frame
-from kafka_dr.actions.re_replication.groups import refuse_active_groups
+from kafka_dr.actions.re_replication.groups import refuse_active_groups, target_positions
 from kafka_dr.actions.re_replication.scope import planned_topics
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, last_offset_syncs, syncs_place
-from kafka_dr.actions.scope.position_frames import PLACE
+from kafka_dr.actions.scope.position_frames import COLUMNS, PLACE, TYPES, in_order
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import (
     Checkpoint,
@@ -31,10 +32,11 @@ from kafka_dr.domain.mirror_maker.mirror_records import (
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.re_replication.new_history import ComparedPartition, syncs_of_new_copies
 from kafka_dr.errors import ReadBackFailed
-from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.procedure.entries import CopiesAwaited, CopiesVerified, Receipt, TargetTopicsExported
 from kafka_dr.procedure.run import Run
 
+#: Records of one topic that are written between two checks of the lease.
+_BATCH = 5_000
 _STOP_CONSUMERS = (
     "The copies are complete; positions are not committed yet. Stop the consumers of these groups on the target, then"
     " clear place_target_groups."
@@ -65,11 +67,33 @@ def new_history(procedure: Run) -> NewHistory:
     pairs = list(_compared(procedure.artifacts.load(verified.pairs)))
     newest = last_offset_syncs(procedure)
     syncs = [sync for pair in pairs for sync in syncs_of_new_copies(pair, newest.get(pair.partition))]
+    positions = [placed[pd.Series(on_target, index=placed.index, dtype=bool)]]
+    if procedure.flow.connect is None:
+        positions.append(_synced_meanwhile(procedure, held, placed, pairs))
     return NewHistory(
-        placed[pd.Series(on_target, index=placed.index, dtype=bool)].reset_index(drop=True),
+        in_order(pd.concat(positions)),
         tuple(syncs),
         tuple(_checkpoints(procedure, placed, pairs)),
     )
+
+
+def _synced_meanwhile(
+    procedure: Run, held: Collection[tuple[str, str, int]], placed: pd.DataFrame, pairs: Iterable[ComparedPartition]
+) -> pd.DataFrame:
+    """Return safe positions for groups that got one on the target while the topics were copied.
+
+    Without a Connect worker the checkpoint connector ran meanwhile, with its older history: its group sync may have
+    placed a group behind records that the group has not read. None of them stays beyond its place.
+    """
+    chosen = planned_topics(procedure)
+    begins = {(chosen.names[pair.partition.topic], pair.partition.partition): pair.begins for pair in pairs}
+    places = {(group, topic, p): position for group, topic, p, position in placed.itertuples(index=False)}
+    rows = [
+        (*place, min(position, places.get(place, begins[place[1:]])))
+        for *named, position in target_positions(chosen).itertuples(index=False)
+        if (place := tuple(named)) not in held and place[1:] in begins
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS).astype(TYPES)
 
 
 def _compared(frame: pd.DataFrame) -> Iterator[ComparedPartition]:
@@ -107,27 +131,25 @@ def _checkpoints(procedure: Run, placed: pd.DataFrame, pairs: Iterable[ComparedP
 
 
 def write_history(procedure: Run, history: NewHistory) -> None:
-    """Append the syncs and checkpoints to MirrorMaker 2's internal topics; the lease is checked before each record.
+    """Append the syncs and checkpoints to MirrorMaker 2's internal topics; the lease is checked before each batch.
 
     Raises:
         ReadBackFailed: a record was not accepted.
     """
     alias, syncs_topic = syncs_place(procedure, procedure.flow)
     target, checkpoints_topic = procedure.flow.target, procedure.naming.checkpoints_topic(procedure.flow.source)
-    records = [
-        *((alias, syncs_topic, *encode_offset_sync(sync)) for sync in history.syncs),
-        *((target, checkpoints_topic, *encode_checkpoint(checkpoint)) for checkpoint in history.checkpoints),
-    ]
-    for where, topic, key, value in records:
-        procedure.authority.hold()
-        answer = procedure.systems.writer(where).write(topic, 0, value, key)
-        if not isinstance(answer, WriteAccepted):
-            raise ReadBackFailed(
-                f"A record could not be written to {topic} on {where}",
-                str(answer),
-                f"Grant the principal of the connection to {where} WRITE on {topic}. Then clear place_target_groups: it"
-                " writes the records again, which changes no answer of MirrorMaker 2.",
-            )
+    syncs, checkpoints = map(encode_offset_sync, history.syncs), map(encode_checkpoint, history.checkpoints)
+    for where, topic, records in ((alias, syncs_topic, syncs), (target, checkpoints_topic, checkpoints)):
+        writer = procedure.systems.writer(where)
+        while batch := [(0, key, value) for key, value in islice(records, _BATCH)]:
+            procedure.authority.hold()
+            if errors := writer.write_all(topic, batch):
+                raise ReadBackFailed(
+                    f"Records could not be written to {topic} on {where}",
+                    ", ".join(errors),
+                    f"Grant the principal of the connection to {where} WRITE on {topic}. Then clear"
+                    " place_target_groups: it writes the records again, which changes no answer of MirrorMaker 2.",
+                )
 
 
 def commit_places(procedure: Run, positions: pd.DataFrame) -> tuple[Receipt, int]:

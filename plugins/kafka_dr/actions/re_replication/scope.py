@@ -19,12 +19,11 @@ from kafka_dr.domain.re_replication.starts import (
     SourceSpan,
     by_partition,
     first_offsets,
-    needing_reset,
-    reset_of,
     time_of,
     unknown_places,
 )
 from kafka_dr.domain.readiness.alike_connectors import isolation_of
+from kafka_dr.domain.readiness.connect_checks import hook_blockers
 from kafka_dr.errors import Contradiction, NotReady
 from kafka_dr.hooks.brokers.descriptions import Settings, TopicInfo
 from kafka_dr.procedure.entries import Approval, ReReplicationPlanned
@@ -132,10 +131,10 @@ def refuse_unable_flow(procedure: Run) -> tuple[str, ...]:
     """Refuse a flow whose offsets cannot be set, or that does not run; return the connectors that run.
 
     Raises:
-        NotReady: Connect has no offsets API, or a source connector is not RUNNING.
+        NotReady: the offsets cannot be set, or a source connector is not RUNNING.
         Refusal: the opposite flow runs, too, under identity naming.
     """
-    refuse_without_offsets_api(procedure)
+    refuse_unseedable(procedure)
     refuse_loop(procedure)
     worker = procedure.mirror_maker(procedure.flow)
     states = {name: worker.status(name) for name in worker.existing()}
@@ -150,24 +149,31 @@ def refuse_unable_flow(procedure: Run) -> tuple[str, ...]:
     return tuple(name for name in worker.names if _runs(states.get(name)))
 
 
-def refuse_without_offsets_api(procedure: Run) -> None:
-    """Refuse a flow in dedicated mode, or a Connect worker before 3.6: their offsets cannot be set over REST."""
-    flow = procedure.flow
-    where = f"MirrorMaker 2 of {flow.source}->{flow.target}"
-    seen = ""
+def refuse_unseedable(procedure: Run) -> None:
+    """Refuse a flow whose offsets can be set neither over REST nor while its stop hook keeps it stopped.
+
+    Raises:
+        NotReady: the Connect worker has no offsets API; or the hook does not start the flow, or its topic is not known.
+    """
+    flow, connectors = procedure.flow, procedure.mirror_maker(procedure.flow)
+    name = f"{flow.source}->{flow.target}"
     if flow.connect is None:
-        seen = f"{where} runs in dedicated mode"
-    else:
-        for worker, names in procedure.systems.flow_connectors(flow).workers[:1]:
-            if not worker.sets_offsets(names[0]):
-                seen = f"the Connect worker of {where} has version {worker.worker().version}"
-    if seen:
-        raise NotReady(
-            "The offsets of this flow cannot be set",
-            f"{seen}; Connect has a REST API for offsets from version 3.6 on",
-            f"{_NOTHING_CHANGED} Run the flow's connectors, under the same names, in a Connect worker of version 3.6 or"
-            " later, and name that worker as `connect` of the flow in the topology. Then start a new run.",
+        for blocker in hook_blockers(name, connectors.can_resume(), connectors.offsets_problem()):
+            raise _unseedable(f"{blocker.reason}: {blocker.seen}", blocker.next_step)
+    elif not connectors.workers[0][0].sets_offsets(connectors.sources[0]):
+        raise _unseedable(
+            f"the Connect worker of MirrorMaker 2 of {name} has version {connectors.worker().version}; Connect has a"
+            " REST API for offsets from version 3.6 on",
+            "Run the flow's connectors, under the same names, in a Connect worker of version 3.6 or later. Or name,"
+            " instead of `connect`, a `stop_hook` of the flow that deletes its connectors and creates them again, and"
+            " its `offset.storage.topic` under `mirror_maker`.",
         )
+
+
+def _unseedable(seen: str, next_step: str) -> NotReady:
+    return NotReady(
+        "The offsets of this flow cannot be set", seen, f"{_NOTHING_CHANGED} {next_step} Then start a new run."
+    )
 
 
 def _runs(status: object) -> bool:
@@ -211,24 +217,7 @@ def first_offsets_of(chosen: ChosenTopics) -> dict[TopicPartition, int]:
             first_few(problems, separator="; "),
             f"{_NOTHING_CHANGED} Correct from_offset and from_time, then start a new run.",
         )
-    _refuse_latest(chosen, firsts)
     return firsts
-
-
-def _refuse_latest(chosen: ChosenTopics, firsts: Mapping[TopicPartition, int]) -> None:
-    worker = chosen.procedure.mirror_maker(chosen.procedure.flow)
-    owners = worker.topic_filter().connectors_of
-    resets = {name: reset_of(worker.config(name)) for name in worker.sources}
-    topics = needing_reset(firsts, {topic: [resets[name] for name in owners(topic)] for topic in chosen.names})
-    if topics:
-        raise NotReady(
-            "Copying cannot begin at offset 0, because the connector begins partitions without an offset at their end",
-            f"auto.offset.reset is not earliest in {first_few([f'{name}: {reset}' for name, reset in resets.items()])};"
-            f" topics with records from offset 0 on: {first_few(topics)}",
-            f"{_NOTHING_CHANGED} Connect can store no offset by which copying begins at 0. Remove"
-            " source.consumer.auto.offset.reset from the source connector, whose default is earliest; then start a new"
-            " run.",
-        )
 
 
 def planned_copies(procedure: Run) -> tuple[ReReplicationPlan, dict[TopicPartition, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafka_dr.actions.re_replication.first_record import begin_at_first_record, held_offsets
 from kafka_dr.actions.re_replication.proven_offsets import stored_offsets
 from kafka_dr.actions.re_replication.scope import planned_copies
 from kafka_dr.actions.scope.position_frames import frame_partitions, partitions_frame
@@ -23,6 +24,9 @@ Offsets = dict[TopicPartition, int]
 def seed_replication(procedure: Run, step: str) -> ReplicationSeeded:
     """Write the wanted offsets to Connect, and read all offsets of the flow back. Safe to repeat.
 
+    Where a start at 0 needs it, `auto.offset.reset` is `earliest` from now on. Other partitions without an offset then
+    get the one before the end that they had at planning, and the copying of their older records does not begin.
+
     Raises:
         Contradiction: an offset of another topic changed after MirrorMaker 2 was stopped.
         ReadBackFailed: Connect stores another offset than wanted.
@@ -30,21 +34,29 @@ def seed_replication(procedure: Run, step: str) -> ReplicationSeeded:
     stopped = procedure.progress.require(FlowStopped)
     stored = frame_partitions(procedure.artifacts.load(stopped.stored), "offset")
     proven = frame_partitions(procedure.artifacts.load(stopped.proven), "offset")
-    _, firsts = planned_copies(procedure)
+    plan, firsts = planned_copies(procedure)
     again = {tp: offset_before(first) for tp, first in firsts.items()}
     advanced = {tp: last for tp, last in proven.items() if stored.get(tp, NO_OFFSET) < last}
-    expected = {tp: last for tp, last in ({**stored, **again, **advanced}).items() if last is not None}
+    held = held_offsets(plan, {**stored, **proven, **again})
+    expected = {tp: last for tp, last in ({**stored, **again, **advanced, **held}).items() if last is not None}
     now = stored_offsets(procedure)
     _refuse_changed(now, stored, expected)
-    changes = {tp: last for tp, last in {**again, **advanced}.items() if now.get(tp) != last}
+    changes = {tp: last for tp, last in {**again, **advanced, **held}.items() if now.get(tp) != last}
     before = {tp: stored.get(tp, NO_OFFSET) for tp in {**again, **advanced}}
     receipt = procedure.artifacts.save("offsets_before", partitions_frame(before, "offset"))
     record_fact(procedure.authority, step, OffsetsToReset(resets_offsets=receipt))
+    if plan.resets:
+        begin_at_first_record(procedure, step, plan.resets)
     if changes:
         procedure.mirror_maker(procedure.flow).change_offsets(changes, procedure.authority.hold)
     refuse_other_offsets_stored(stored_offsets(procedure), expected)
-    untouched = len(expected.keys() - again.keys() - advanced.keys())
-    return ReplicationSeeded(seeded=len(again), advanced=[str(tp) for tp in sorted(advanced)], untouched=untouched)
+    return ReplicationSeeded(
+        seeded=len(again),
+        advanced=[str(tp) for tp in sorted(advanced)],
+        untouched=len(expected.keys() - again.keys() - advanced.keys() - held.keys()),
+        held=[str(tp) for tp in sorted(held)] if plan.resets else None,
+        begin_at_first_record=list(plan.resets) or None,
+    )
 
 
 def _refuse_changed(now: Offsets, stored: Offsets, expected: Offsets) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import pandas as pd
 
@@ -14,8 +15,8 @@ from kafka_dr.actions.re_replication.scope import ChosenTopics, planned_copies, 
 from kafka_dr.actions.scope.internal_topics import checkpoints_of
 from kafka_dr.actions.scope.position_frames import COLUMNS, TYPES, frame_partitions, in_order, partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.re_replication.copies import ComparedRecord, Copied, compare_copies
+from kafka_dr.domain.plain_text import count_of, first_few
+from kafka_dr.domain.re_replication.copies import ComparedRecord, Copied, FirstKept, compare_copies, first_kept
 from kafka_dr.errors import Contradiction, NotReady
 from kafka_dr.hooks.brokers.record import OffsetSpan, digest_of, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
@@ -24,6 +25,8 @@ from kafka_dr.procedure.entries import CopiesAwaited, CopiesVerified, TargetTopi
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
+#: Number of the target's first records by which the place of its log start on the source is found.
+_KEPT_RECORDS = 1000
 _PAIRS = ["topic", "partition", "first_source", "first_target", "last_source", "last_target", "end", "begins"]
 
 
@@ -95,6 +98,8 @@ class _Verified:
 
     records: int = 0
     repeats: int = 0
+    deleted: int = 0
+    foreign: list[str] = field(default_factory=list)
     pairs: list[tuple[object, ...]] = field(default_factory=list)
     placed: list[tuple[object, ...]] = field(default_factory=list)
 
@@ -103,7 +108,7 @@ def verify_copies(procedure: Run, awaited: CopiesAwaited) -> CopiesVerified:
     """Compare all copies; return figures, the groups' places, and the first and last pair of each partition.
 
     Raises:
-        Contradiction: a source record has no copy, or records were written to the target by another writer.
+        Contradiction: a source record has no copy.
     """
     comparison, sums = _Comparer(procedure, awaited), _Verified()
     for tp, remote in comparison.chosen.partitions.items():
@@ -114,6 +119,8 @@ def verify_copies(procedure: Run, awaited: CopiesAwaited) -> CopiesVerified:
         partitions=len(comparison.chosen.partitions),
         records=sums.records,
         repeats=sums.repeats,
+        deleted=sums.deleted,
+        foreign=sums.foreign,
         placed=procedure.artifacts.save("placed", placed),
         pairs=procedure.artifacts.save("pairs", pairs),
     )
@@ -140,12 +147,16 @@ class _Comparer:
     def add(self, tp: TopicPartition, remote: TopicPartition, sums: _Verified) -> None:
         """Compare one partition, and add what was seen to the sums; raise Contradiction if a copy is missing."""
         rows = self._positions[(self._positions["topic"] == tp.topic) & (self._positions["partition"] == tp.partition)]
-        begins = self._begins.get(remote, 0)
-        copied = self._compare(tp, remote, begins, rows["position"].tolist())
+        copies, kept = self._kept(tp, remote)
+        begins = copies.start
+        copied = self._compare(tp, remote, copies, kept.source, rows["position"].tolist())
         if not copied.holds_all_below(self._ends[tp]):
             raise self._missing(tp, copied)
-        self._refuse_foreign(tp, copied)
-        sums.records, sums.repeats = sums.records + copied.records, sums.repeats + len(copied.passed_over)
+        foreign = self._foreign(tp, copied)
+        if foreign:
+            sums.foreign.append(f"{remote}: {count_of(len(foreign), 'record')}, the first at offset {foreign[0]}")
+        sums.records, sums.deleted = sums.records + copied.records, sums.deleted + kept.deleted
+        sums.repeats += len(copied.passed_over) - len(foreign)
         first, last = copied.first or (None, None), copied.last or (None, None)
         sums.pairs.append((*tp, *first, *last, self._ends[tp], begins))
         places = dict(copied.placed)
@@ -155,16 +166,31 @@ class _Comparer:
             if position in places
         ]
 
-    def _compare(self, tp: TopicPartition, remote: TopicPartition, begins: int, positions: list[int]) -> Copied:
-        exists = remote in self.chosen.existing.values()
+    def _kept(self, tp: TopicPartition, remote: TopicPartition) -> tuple[OffsetSpan, FirstKept]:
+        """Return where the new copies stand on the target, and the first source record whose copy is still there."""
+        first, begins = self._firsts[tp], self._begins.get(remote, 0)
+        if remote not in self.chosen.existing.values():
+            return OffsetSpan(0, 0), FirstKept(first, 0)
         # The target's end first: no copy of a record that is read is missing only because it is not there yet.
-        copies = OffsetSpan(begins, self._target.spans([remote])[remote].end) if exists else OffsetSpan(0, 0)
+        log = self._target.spans([remote])[remote]
+        copies = OffsetSpan(max(begins, log.start), log.end)
+        if copies.start == begins:
+            return copies, FirstKept(first, 0)
+        kept = [seen.fingerprint for seen in islice(self._seen(self._target, remote, copies, tp.topic), _KEPT_RECORDS)]
+        originals = self._seen(self._source, tp, self._originals(tp, first), tp.topic)
+        return copies, first_kept(originals, kept, copies.start - begins) or FirstKept(first, 0)
+
+    def _originals(self, tp: TopicPartition, first: int) -> OffsetSpan:
         span = self._source.spans([tp])[tp]
-        originals = OffsetSpan(max(span.start, self._firsts[tp]), span.end)
+        return OffsetSpan(max(span.start, first), span.end)
+
+    def _compare(
+        self, tp: TopicPartition, remote: TopicPartition, copies: OffsetSpan, first: int, positions: list[int]
+    ) -> Copied:
         return compare_copies(
-            self._seen(self._source, tp, originals, tp.topic),
+            self._seen(self._source, tp, self._originals(tp, first), tp.topic),
             self._seen(self._target, remote, copies, tp.topic),
-            begins,
+            copies.start,
             positions,
         )
 
@@ -173,28 +199,21 @@ class _Comparer:
         for record in reader.scan({tp: span}, READ_SECONDS, take=record_of):
             yield ComparedRecord(record.offset, record.fingerprint(dated))
 
-    def _refuse_foreign(self, tp: TopicPartition, copied: Copied) -> None:
-        """Refuse copies that are no repeats: another writer wrote to the target."""
-        if not copied.passed_over:
-            return
-        foreign = {seen.fingerprint: seen.offset for seen in copied.passed_over}
-        for seen in self._seen(self._source, tp, self._source.spans([tp])[tp], tp.topic):
+    def _foreign(self, tp: TopicPartition, copied: Copied) -> list[int]:
+        """Return the target offsets of records that are no repeats: another writer wrote them."""
+        foreign: dict[str, list[int]] = {}
+        for seen in copied.passed_over:
+            foreign.setdefault(seen.fingerprint, []).append(seen.offset)
+        source = self._seen(self._source, tp, self._source.spans([tp])[tp], tp.topic) if foreign else ()
+        for seen in source:
             foreign.pop(seen.fingerprint, None)
-        if foreign:
-            request = self._procedure.request
-            raise Contradiction(
-                f"{request.target} holds records among the new copies that {request.source} lacks",
-                f"{self.chosen.partitions[tp]}: {len(foreign)} records, the first at offset {min(foreign.values())}",
-                f"Find out which client writes to this topic on {request.target}, and stop it. Then clear"
-                " verify_copies.",
-            )
+        return sorted(offset for offsets in foreign.values() for offset in offsets)
 
     def _missing(self, tp: TopicPartition, copied: Copied) -> Contradiction:
         request = self._procedure.request
         return Contradiction(
             f"A record of {request.source} has no copy on {request.target}",
             f"{tp}: offset {copied.missing}; {copied.records} records before it are there, in order",
-            "Read the log of the Connect worker at the time of the copying. If retention on the target deletes records"
-            " as old as this one, raise the topic's retention. Then start a new run for this topic after this one has"
-            " been closed, or clear verify_copies if the record has arrived since.",
+            "Read the log of the Connect worker at the time of the copying, and mend what it names. Then clear"
+            " verify_copies: records that have arrived since count.",
         )

@@ -6,8 +6,10 @@ copies then repeat some records, so a copy that is not the expected one is passe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 #: Most copies that are passed over in one partition; more are no repeats of an interrupted copier.
@@ -26,6 +28,13 @@ class PlacedPosition(NamedTuple):
 
     source: int
     target: int
+
+
+class FirstKept(NamedTuple):
+    """From which source offset on the target still holds copies, and how many records before it have none any more."""
+
+    source: int
+    deleted: int
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,29 @@ def compare_copies(
     placed += [PlacedPosition(position, behind) for position in wanted[len(placed) :]]
     passed_over += copies
     return Copied(records, None, first, last, tuple(passed_over), tuple(placed))
+
+
+def first_kept(source: Iterable[ComparedRecord], kept: Sequence[str], deleted: int) -> FirstKept | None:
+    """Return the source record whose copy is the first one that the target still holds; None if no record fits.
+
+    Retention on the target deletes copies from the log's beginning, and may do so before the source deletes the
+    records. If the contents that are kept repeat, the last place that fits counts: positions then lie before the copy
+    of their record, never behind it.
+
+    Args:
+        source: records of the source partition, from the first one that was copied.
+        kept: fingerprints of the first records that the target holds, in order.
+        deleted: number of offsets that retention has removed, which no number of deleted copies exceeds.
+    """
+    window: deque[ComparedRecord] = deque(maxlen=len(kept))
+    first = None
+    for number, record in enumerate(islice(source, deleted + len(kept)), 1):
+        window.append(record)
+        if not kept:
+            first = FirstKept(record.offset + 1, number)
+        elif record.fingerprint == kept[-1] and [seen.fingerprint for seen in window] == list(kept):
+            first = FirstKept(window[0].offset, number - len(kept))
+    return first
 
 
 def _next_copy(

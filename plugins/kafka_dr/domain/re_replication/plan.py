@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.plain_text import count_of, first_few, table_cell
+from kafka_dr.domain.re_replication.starts import EARLIEST, RESET
 from kafka_dr.domain.readiness.terms import terms_markdown
 
 _SHOWN = 20
@@ -50,6 +51,10 @@ class ReReplicationPlan:
         without_source: groups of which a position on the target has no position on the source; the older copies show
             where these groups go on.
         connectors: connectors that run, and are stopped meanwhile.
+        resets: source connectors that begin partitions without an offset at their end, with their own setting for it;
+            None if they inherit it. They begin at the first record until the copies are compared.
+        without_offset: topic, partition and log end of the partitions with records of which Connect stores no offset
+            for one of these connectors; the offset before this end is stored, unless it is copied again.
         cool_down: the cool-down that is not waited for, and why; None if none was running.
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
     """
@@ -66,12 +71,15 @@ class ReReplicationPlan:
     group_positions: Mapping[str, int]
     without_source: tuple[str, ...]
     connectors: tuple[str, ...]
+    resets: Mapping[str, str | None] = field(default_factory=dict)
+    without_offset: tuple[tuple[str, int, int], ...] = ()
     cool_down: Mapping[str, Any] | None = None
     terms: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
         lists = {name: list(getattr(self, name)) for name in ("later_starts", "without_source", "connectors")}
+        lists["without_offset"] = [list(one) for one in self.without_offset]
         return {**asdict(self), "copied_topics": [asdict(topic) for topic in self.copied_topics], **lists}
 
     @property
@@ -84,7 +92,8 @@ def re_replication_plan_of(plan_data: Mapping[str, Any]) -> ReReplicationPlan:
     """Return the plan from its plain data, as returned by `ReReplicationPlan.as_dict`."""
     topics = tuple(PlannedCopy(**topic) for topic in plan_data["copied_topics"])
     lists = {name: tuple(plan_data[name]) for name in ("later_starts", "without_source", "connectors")}
-    return ReReplicationPlan(**{**plan_data, "copied_topics": topics, **lists})
+    without = tuple((topic, partition, end) for topic, partition, end in plan_data.get("without_offset", ()))
+    return ReReplicationPlan(**{**plan_data, "copied_topics": topics, "without_offset": without, **lists})
 
 
 def re_replication_markdown(plan: ReReplicationPlan) -> str:
@@ -144,6 +153,8 @@ def _facts(plan: ReReplicationPlan) -> list[str]:
         )
     if plan.later_starts:
         lines.append(f"Not copied from the log start: {table_cell(first_few(plan.later_starts, _SHOWN))}.")
+    if plan.resets:
+        lines += _reset_facts(plan)
     if compacted := [topic.topic for topic in plan.copied_topics if topic.compacted]:
         lines.append(
             f"Compacted: {table_cell(first_few(compacted, _SHOWN))}. Records that compaction has removed on"
@@ -151,6 +162,26 @@ def _facts(plan: ReReplicationPlan) -> list[str]:
         )
     if plan.cool_down:
         lines.append(f"This run does not wait for the end of a cool-down: {table_cell(plan.cool_down['acknowledged'])}")
+    return lines
+
+
+def _reset_facts(plan: ReReplicationPlan) -> list[str]:
+    chosen = {topic.topic for topic in plan.copied_topics}
+    held = [f"{topic}-{number} from {end}" for topic, number, end in plan.without_offset if topic not in chosen]
+    lines = [
+        (
+            f"{table_cell(first_few(list(plan.resets)))} begins partitions without an offset at their end. Its setting"
+            f" {RESET} is {EARLIEST} until the copies are compared; then MirrorMaker 2 is stopped once more, and the"
+            " setting is as before."
+        ),
+        (
+            "A topic that is created meanwhile is copied from its first record. A partition that has no record when the"
+            " setting is as before begins at its end: what clients write before MirrorMaker 2 looks there is not"
+            " copied, as at any start with this setting."
+        ),
+    ]
+    if held:
+        lines.append(f"Never copied so far, and copied only from this end on: {table_cell(first_few(held, _SHOWN))}.")
     return lines
 
 

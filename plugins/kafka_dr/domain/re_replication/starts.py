@@ -15,6 +15,8 @@ from typing import NamedTuple
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 
 EARLIEST = "earliest"
+#: The setting of a source connector that counts before all others for `auto.offset.reset`.
+RESET = "source.consumer.auto.offset.reset"
 _PLACE = re.compile(r"([A-Za-z0-9._-]{1,249})(?::(\d{1,9}))?")
 
 
@@ -41,7 +43,7 @@ def time_of(text: str) -> int | None:
 
 def reset_of(config: Mapping[str, str]) -> str:
     """Return `auto.offset.reset` of the consumer that a source connector of this configuration really uses."""
-    stated = config.get("source.consumer.auto.offset.reset") or config.get("consumer.auto.offset.reset")
+    stated = config.get(RESET) or config.get("consumer.auto.offset.reset")
     return (stated or EARLIEST).strip().lower()
 
 
@@ -91,11 +93,19 @@ def offset_before(first: int) -> int | None:
     return first - 1 if first > 0 else None
 
 
-def needing_reset(firsts: Mapping[TopicPartition, int], resets: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return the topics whose copying cannot begin at offset 0, because of `auto.offset.reset` of their connectors.
+def connectors_to_reset(
+    firsts: Mapping[TopicPartition, int],
+    owners: Mapping[str, Iterable[str]],
+    configs: Mapping[str, Mapping[str, str]],
+) -> dict[str, str | None]:
+    """Return the connectors that must begin at the first record meanwhile, with their value of `RESET` now.
+
+    These are the connectors that copy a partition from offset 0, and begin a partition without an offset elsewhere.
 
     Args:
         firsts: first source offset to copy, by partition.
-        resets: topic -> `auto.offset.reset` of each connector that copies the topic.
+        owners: topic -> the source connectors that copy the topic.
+        configs: source connector -> its configuration.
     """
-    return sorted({tp.topic for tp, first in firsts.items() if first == 0 and set(resets[tp.topic]) - {EARLIEST}})
+    needing = {name for tp, first in firsts.items() if first == 0 for name in owners[tp.topic]}
+    return {name: configs[name].get(RESET) for name in sorted(needing) if reset_of(configs[name]) != EARLIEST}

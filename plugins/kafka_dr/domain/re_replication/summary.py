@@ -23,23 +23,28 @@ def re_replication_sentences(e: Mapping[str, Any]) -> list[str]:
     return [result, "No client was moved or stopped, and no fence was changed.", _copies_sentence(e)]
 
 
+def _figures(e: Mapping[str, Any], step: Step) -> Any:
+    return next((row["figures"] for row in e["steps"] if row["id"] == step and row["state"] == "done"), None)
+
+
 def _copies_sentence(e: Mapping[str, Any]) -> str:
-    figures = {step["id"]: step["figures"] for step in e["steps"] if step["state"] == "done"}
-    verified, placed = figures.get(Step.VERIFY_COPIES), figures.get(Step.PLACE_TARGET_GROUPS)
+    verified, placed = _figures(e, Step.VERIFY_COPIES), _figures(e, Step.PLACE_TARGET_GROUPS)
     if verified is None:
         return "The copies were not compared."
     repeated = f", and {count_of(verified['repeats'], 'copy is repeated')}" if verified["repeats"] else ""
+    deleted = verified["deleted"]
+    gone = f"; copies of {count_of(deleted, 'record')} were deleted by the target's retention" if deleted else ""
     groups = f"; {count_of(placed['positions'], 'position')} of groups were read back" if placed else ""
     return (
         f"{count_of(verified['records'], 'record')} of {count_of(verified['partitions'], 'partition')} were compared"
-        f" with their copies, record by record{repeated}{groups}."
+        f" with their copies, record by record{repeated}{gone}{groups}."
     )
 
 
 def re_replication_to_do(e: Mapping[str, Any]) -> list[str]:
     """Return what the operator has to do now, a sentence each, from the evidence `e` of a run."""
     if e["outcome"] == Outcome.COMPLETED:
-        return ["Nothing."]
+        return _foreign_writer(e) or ["Nothing."]
     if e["outcome"] == Outcome.FAILED:
         return [
             shorten_text(e["reason_for_outcome"]),
@@ -50,3 +55,15 @@ def re_replication_to_do(e: Mapping[str, Any]) -> list[str]:
             ),
         ]
     return [shorten_text(e["reason_for_outcome"]), "Mend the cause, then start a new run, which plans again."]
+
+
+def _foreign_writer(e: Mapping[str, Any]) -> list[str]:
+    foreign = (_figures(e, Step.VERIFY_COPIES) or {}).get("foreign")
+    if not foreign:
+        return []
+    return [
+        (
+            f"Another client wrote to the topics on {e['target']} while they were copied: {first_few(foreign)}. Find"
+            " out which client that is, and stop it. Then start a new run, which deletes its records."
+        )
+    ]

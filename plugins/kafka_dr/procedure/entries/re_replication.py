@@ -98,11 +98,15 @@ class ReplicationSeeded(StepOutcome, steps=(Step.SEED_REPLICATION,)):
         seeded: number of partitions that are copied again.
         advanced: other partitions whose offset lagged behind the last record that is proven to be on the target, and
             was set to it; `untouched`: number of other partitions whose offset was read back as it was.
+        held: other partitions without an offset, which got the one before the log end that they had at planning.
+        begin_at_first_record: connectors whose `auto.offset.reset` is `earliest` until the copies are compared.
     """
 
     seeded: int
     advanced: Sequence[str]
     untouched: int
+    held: OrAbsent[Sequence[str]] = None
+    begin_at_first_record: OrAbsent[Sequence[str]] = None
 
 
 class ReplicationStarted(StepOutcome, steps=(Step.START_REPLICATION,)):
@@ -128,6 +132,8 @@ class CopiesVerified(StepOutcome, steps=(Step.VERIFY_COPIES,)):
     Attributes:
         partitions, records: numbers of partitions and of records that were compared.
         repeats: number of copies that repeat records, because the copier began again at an earlier record.
+        deleted: number of source records whose copies the target's retention has deleted since.
+        foreign: target partitions with records of another writer among the copies: how many, and the first offset.
         placed: receipt of the groups' places on the target.
         pairs: receipt of the first and the last compared record of each partition, with their copies.
     """
@@ -135,6 +141,8 @@ class CopiesVerified(StepOutcome, steps=(Step.VERIFY_COPIES,)):
     partitions: int
     records: int
     repeats: int
+    deleted: int
+    foreign: Sequence[str]
     placed: Receipt
     pairs: Receipt
 
@@ -161,6 +169,7 @@ class GroupsPlaced(StepOutcome, steps=(Step.PLACE_TARGET_GROUPS,)):
         syncs, checkpoints: numbers of records written to MirrorMaker 2's internal topics.
         ledger: receipt of every position before and after.
         connectors: connectors that run again.
+        reset_as_before: source connectors that have their former `auto.offset.reset` again.
     """
 
     positions: int
@@ -170,3 +179,4 @@ class GroupsPlaced(StepOutcome, steps=(Step.PLACE_TARGET_GROUPS,)):
     ledger: Receipt
     connectors: Sequence[str]
     settings_set: OrAbsent[Mapping[str, Sequence[str]]] = None
+    reset_as_before: OrAbsent[Sequence[str]] = None

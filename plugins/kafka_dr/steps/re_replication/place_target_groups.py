@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from kafka_dr.actions.re_replication.first_record import set_former_reset, stop_checkpoints_too
 from kafka_dr.actions.re_replication.history import commit_places, new_history, write_history
 from kafka_dr.actions.re_replication.restoring import restore_settings
 from kafka_dr.actions.re_replication.scope import planned_copies
@@ -18,7 +19,13 @@ class PlaceTargetGroups(ProcedureStep):
     """Commit positions, write syncs and checkpoints of the new copies, set settings again; then resume checkpoints."""
 
     def act(self, procedure: Run, context: Any) -> GroupsPlaced:
-        """Do so in this order, and read positions and settings back."""
+        """Do so in this order, and read positions and settings back.
+
+        First a connector gets its former `auto.offset.reset`, if the run had changed that. Without a Connect worker
+        the checkpoint connector has run meanwhile, in the same processes: these are stopped first, and start at last.
+        """
+        reset_as_before = set_former_reset(procedure, self.task_id)
+        stop_checkpoints_too(procedure, self.task_id)
         history, (plan, _) = new_history(procedure), planned_copies(procedure)
         intent = HistoryToBegin(
             places_positions=len(history.positions),
@@ -42,4 +49,5 @@ class PlaceTargetGroups(ProcedureStep):
             ledger=ledger,
             connectors=resumed,
             settings_set=settings or None,
+            reset_as_before=reset_as_before or None,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from kafka_dr.actions.re_replication.first_record import ends_without_offset, resets_for
 from kafka_dr.actions.re_replication.groups import (
     refuse_active_groups,
     source_positions,
@@ -50,6 +51,7 @@ class PlanReReplication(ProcedureStep):
         positions = target_positions(chosen)
         refuse_active_groups(chosen, positions, _STOP_CONSUMERS)
         firsts = first_offsets_of(chosen)
+        resets = resets_for(chosen, firsts)
         older = dict(OlderCopiesReader(chosen).read())
         refuse_foreign_records(chosen, older)
         lacking = without_source(chosen, positions, source_positions(chosen, sorted(set(positions["group"]))))
@@ -67,6 +69,8 @@ class PlanReReplication(ProcedureStep):
             group_positions=dict(sorted(Counter(positions["group"].tolist()).items())),
             without_source=tuple(sorted(set(lacking["group"]))),
             connectors=connectors,
+            resets=resets,
+            without_offset=ends_without_offset(procedure, resets),
             cool_down=procedure.progress.cool_down,
             terms=terms_of(procedure),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from kafka_dr.actions.re_replication.first_record import refuse_other_reset
 from kafka_dr.actions.re_replication.scope import planned_copies
 from kafka_dr.actions.replication.reverse import refuse_loop
 from kafka_dr.procedure.authority import acting_under
@@ -23,6 +24,7 @@ class StartReplication(ProcedureStep):
         worker, seconds = procedure.mirror_maker(procedure.flow), procedure.request.deadlines.stop_seconds
         needing_tasks = worker.connectors_with([topic.topic for topic in plan.copied_topics])
         refuse_loop(procedure)
+        refuse_other_reset(procedure, plan.resets)
         for name in worker.sources:
             with acting_under(procedure.authority, partial(worker.stop, name, deadline=seconds)):
                 worker.resume(name, deadline=seconds, needs_tasks=name in needing_tasks)

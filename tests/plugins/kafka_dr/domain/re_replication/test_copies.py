@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.domain.re_replication.copies import ComparedRecord, PlacedPosition, compare_copies
+from kafka_dr.domain.re_replication.copies import (
+    ComparedRecord,
+    FirstKept,
+    PlacedPosition,
+    compare_copies,
+    first_kept,
+)
 
 
 def log(text: str, start: int = 0, step: int = 1) -> list[ComparedRecord]:
@@ -94,3 +100,34 @@ def test_no_record_is_called_missing_and_no_position_skips_one(
         following = iter([seen.fingerprint for seen in target if seen.offset >= place])
         assert all(content in following for content in unread)
         assert place <= begins + len(target)
+
+
+def test_copies_that_retention_has_deleted() -> None:
+    """The place of the target's first record; of equal contents the last place, so that no position lies behind."""
+    assert first_kept(log("abcd", 10), list("cd"), 2) == (12, 2)
+    assert first_kept(log("aaaa", 10), list("aa"), 2) == (12, 2)
+    assert first_kept(log("aaaa", 10), list("aa"), 1) == (11, 1)
+    assert first_kept(log("abcd"), list("X"), 4) is None
+    assert first_kept(log("abcd"), list("d"), 2) is None
+    assert first_kept(log("abc", 5), [], 2) == (7, 2)
+    assert first_kept([], [], 2) is None
+
+
+@given(copies(), st.data())
+def test_what_retention_deleted_is_not_called_missing(
+    case: tuple[list[ComparedRecord], list[ComparedRecord], list[int]], data: st.DataObject
+) -> None:
+    """Without repeats: the records behind the deleted ones have their copies, and no place skips one of them."""
+    source, _, positions = case
+    deleted = data.draw(st.integers(0, len(source)))
+    target = [ComparedRecord(n, seen.fingerprint) for n, seen in enumerate(source)][deleted:]
+    kept = [seen.fingerprint for seen in target[:5]]
+    first = first_kept(source, kept, deleted) if deleted else FirstKept(0, 0)
+    assert first is not None and first.deleted <= deleted
+    rest = [seen for seen in source if seen.offset >= first.source]
+    copied = compare_copies(rest, target, deleted, positions)
+    assert copied.missing is None
+    for position, place in dict(copied.placed).items():
+        unread = [seen.fingerprint for seen in source[deleted:] if seen.offset >= position]
+        following = iter([seen.fingerprint for seen in target if seen.offset >= place])
+        assert all(content in following for content in unread)

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.re_replication.starts import (
+    RESET,
     SourceSpan,
     by_partition,
+    connectors_to_reset,
     first_offsets,
-    needing_reset,
     offset_before,
     place_problem,
     reset_of,
@@ -42,11 +43,13 @@ def test_the_consumers_own_setting_counts_most(config: dict[str, str], reset: st
     assert reset_of(config) == reset
 
 
-def test_only_a_topic_with_offset_0_needs_earliest() -> None:
-    """A log start above 0 has an offset before it that can be stored, whatever the reset."""
-    firsts = {A0: 0, A1: 5, B0: 7}
-    assert needing_reset(firsts, {"a": ["latest"], "b": ["latest"]}) == ["a"]
-    assert needing_reset(firsts, {"a": ["earliest"], "b": ["none"]}) == []
+def test_only_a_connector_that_copies_from_offset_0_needs_earliest() -> None:
+    """A log start above 0 has an offset before it that can be stored, whatever the setting."""
+    firsts, configs = {A0: 0, A1: 5, B0: 7}, {"one": {RESET: "latest"}, "two": {"consumer.auto.offset.reset": "none"}}
+    owners = {"a": ["one"], "b": ["two"]}
+    assert connectors_to_reset(firsts, owners, configs) == {"one": "latest"}
+    assert connectors_to_reset(firsts, {"a": ["one", "two"], "b": ["one"]}, configs) == {"one": "latest", "two": None}
+    assert connectors_to_reset(firsts, owners, {**configs, "one": {}}) == {}
 
 
 def test_a_partitions_own_start_counts_before_its_topics() -> None:

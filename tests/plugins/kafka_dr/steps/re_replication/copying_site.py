@@ -9,9 +9,9 @@ from typing import Any
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.mirror_records import OffsetSync, encode_offset_sync
+from kafka_dr.domain.re_replication.starts import RESET
 from kafka_dr.hooks.brokers.group_requests import Position
 from kafka_dr.hooks.brokers.record import OffsetSpan, Record, Tail, key_and_value
-from kafka_dr.hooks.brokers.record_writer import WriteAccepted
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedures import RE_REPLICATE_TOPICS
@@ -33,6 +33,17 @@ from tests.support.connect import Worker
 from tests.support.facts import asked_by
 
 SYNCS, CHECKPOINTS = "mm2-offset-syncs.standby.internal", "primary.checkpoints.internal"
+#: A topology whose flow has no Connect worker.
+HOOKED = {
+    "flows": [
+        {
+            "source": "primary",
+            "target": "standby",
+            "stop_hook": "hook",
+            "connectors": {"source": "p.source", "checkpoint": "p.checkpoint"},
+        }
+    ]
+}
 TASKS: dict[str, Any] = {
     Step.PLAN_RE_REPLICATION: PlanReReplication,
     Step.APPROVE_RE_REPLICATION: ApproveReReplication,
@@ -151,6 +162,8 @@ class CopyingWorker(Worker):
         stored = self.kept.setdefault("p.source", dict(self.replicated))
         for tp, records in sorted(source.logs.items()):
             last = stored.get(tp)
+            if last is None and self.config("p.source").get(RESET) == "latest":
+                continue
             todo = [offset for offset in sorted(records) if last is None or offset > last]
             for offset in [*todo[: self.repeats], *todo]:
                 if records[offset] not in self.leaves_out:
@@ -167,8 +180,8 @@ class CopyingWorker(Worker):
 class CopyingSite(Bench):
     """A site whose flow primary->standby copies, and runs of re_replicate_topics on it."""
 
-    def __init__(self, folder: Path, policy: str = "default", **params: Any) -> None:
-        super().__init__(folder, RE_REPLICATE_TOPICS.dag_id, naming={"policy": policy})
+    def __init__(self, folder: Path, policy: str = "default", hooked: bool = False, **params: Any) -> None:
+        super().__init__(folder, RE_REPLICATE_TOPICS.dag_id, naming={"policy": policy}, **(HOOKED if hooked else {}))
         self._policy = policy
         self.source, self.target = LogCluster("primary"), LogCluster("standby")
         self.clusters = {"primary": self.source, "standby": self.target}
@@ -191,11 +204,11 @@ class CopyingSite(Bench):
     def writer(self, alias: str) -> Any:
         """Return a writer to MirrorMaker 2's topics."""
 
-        def write(topic: str, partition: int, value: bytes, key: bytes) -> WriteAccepted:
-            self.clusters[alias].internal[topic].append((key, value))
-            return WriteAccepted(0, 1)
+        def write_all(topic: str, records: Iterable[tuple[int, bytes, bytes]]) -> list[str]:
+            self.clusters[alias].internal[topic].extend((key, value) for _, key, value in records)
+            return []
 
-        return SimpleNamespace(write=write)
+        return SimpleNamespace(write_all=write_all)
 
     def write(self, topic: str, count: int, partitions: int = 1, first: int = 0) -> None:
         """Write records on the primary, round robin."""

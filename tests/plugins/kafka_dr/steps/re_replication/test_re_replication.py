@@ -11,11 +11,20 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.actions.re_replication.rollback import refuse_past_return, resume_flow
+from kafka_dr.config.topology import Flow
 from kafka_dr.domain.evidence.summary import summarise_evidence
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.mirror_maker.mirror_records import decode_checkpoint, decode_offset_sync
+from kafka_dr.domain.mirror_maker.mirror_records import (
+    Checkpoint,
+    decode_checkpoint,
+    decode_offset_sync,
+    encode_checkpoint,
+)
 from kafka_dr.domain.mirror_maker.offset_sync_store import OffsetSyncStore
+from kafka_dr.domain.re_replication.plan import re_replication_markdown, re_replication_plan_of
+from kafka_dr.domain.re_replication.starts import RESET
 from kafka_dr.errors import ApprovalMissing, Contradiction, NotReady, Refusal
+from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.procedure import find
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.run import Run
@@ -23,6 +32,7 @@ from kafka_dr.steps.shared.close_procedure import CloseProcedure
 from kafka_dr.vocabulary import Step
 
 from tests.plugins.kafka_dr.steps.re_replication.copying_site import CHECKPOINTS, TASKS, CopyingSite
+from tests.support.fake_systems import FakeSystems
 
 ORDERS, OTHER = TopicPartition("orders", 0), TopicPartition("other", 0)
 POLICIES = pytest.mark.parametrize("policy", ["default", "identity"])
@@ -37,6 +47,11 @@ def make(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Maker:
 
     def made(policy: str, **params: Any) -> CopyingSite:
         site = CopyingSite(quick_path, policy, **params)
+
+        def by_hook(systems: FakeSystems, flow: Flow) -> FlowConnectors:
+            return FlowConnectors(flow, systems.topology.names, site.worker)
+
+        monkeypatch.setattr(FakeSystems, "_by_hook", by_hook)
         monkeypatch.setenv("KAFKA_DR_TOPOLOGY", str(site.topology))
         monkeypatch.setattr(find, "Connections", lambda: site.connections)
         return site
@@ -157,6 +172,24 @@ def test_copies_that_mirror_maker_repeats_are_counted(make: Maker) -> None:
     assert site.whole(site.begin())[Step.VERIFY_COPIES].repeats == 3
 
 
+def test_records_of_another_writer_are_named(make: Maker) -> None:
+    """They are no repeats, and stop no run: no later try could remove them."""
+    site = damaged(make, delete_target_topics=True)
+    site.commit("primary", "readers", {("orders", 0): 10})
+    site.commit("standby", "readers", {("primary.orders", 0): 1})
+    run = site.begin()
+    site.whole(run, Step.SEED_REPLICATION)
+    site.target.append("primary.orders", 0, b"foreign")
+    for step in (Step.START_REPLICATION, Step.VERIFY_COPIES, Step.PLACE_TARGET_GROUPS):
+        outcome = site.step(run, step)
+        if step == Step.VERIFY_COPIES:
+            assert (outcome.records, outcome.repeats) == (10, 0)
+            assert outcome.foreign == ["primary.orders-0: 1 record, the first at offset 0"]
+    assert site.positions("standby", "readers") == {("primary.orders", 0): 11}
+    (advice,) = summarise_evidence(closed(site, run)).to_do
+    assert "Another client wrote" in advice and "offset 0" in advice
+
+
 def test_a_record_that_was_not_copied_is_named(make: Maker) -> None:
     """The comparison reads every record."""
     site = damaged(make, delete_target_topics=True)
@@ -167,6 +200,21 @@ def test_a_record_that_was_not_copied_is_named(make: Maker) -> None:
     with pytest.raises(Contradiction, match="A record of primary has no copy on standby") as told:
         site.step(run, Step.VERIFY_COPIES)
     assert "orders-0: offset 3" in told.value.seen
+
+
+@pytest.mark.parametrize("deleted", [4, 10])
+def test_copies_that_the_targets_retention_deletes_are_counted(make: Maker, deleted: int) -> None:
+    """They are not called missing; a group whose record is gone begins at the log start."""
+    site = damaged(make, delete_target_topics=True)
+    site.commit("primary", "readers", {("orders", 0): 2})
+    site.commit("standby", "readers", {("primary.orders", 0): 1})
+    run = site.begin()
+    site.whole(run, Step.START_REPLICATION)
+    site.target.cut("primary.orders", deleted)
+    verified = site.step(run, Step.VERIFY_COPIES)
+    assert (verified.deleted, verified.records) == (deleted, 10 - deleted)
+    site.step(run, Step.PLACE_TARGET_GROUPS)
+    assert site.positions("standby", "readers") == {("primary.orders", 0): deleted}
 
 
 def test_a_second_try_of_each_step_changes_nothing_more(make: Maker) -> None:
@@ -263,14 +311,119 @@ def test_a_worker_without_an_api_for_offsets_is_refused(make: Maker) -> None:
     assert "2.8.2" in refused(site, "The offsets of this flow cannot be set")
 
 
-def test_a_connector_that_begins_at_the_end_is_refused_for_offset_0(make: Maker) -> None:
-    """No offset that Connect can store begins at 0; a log that was cut can begin."""
-    site = damaged(make)
-    site.worker.settings["source.consumer.auto.offset.reset"] = "latest"
-    refused(site, "Copying cannot begin at offset 0")
-    site.journal.release_lease("primary+standby", "re_replicate_topics-a1", 1, "refused")
+def beginning_at_the_end(make: Maker, **params: Any) -> CopyingSite:
+    """A damaged site whose connector has `latest` by now, with a topic of which nothing was ever copied."""
+    site = damaged(make, **params)
+    site.worker.settings[RESET] = "latest"
+    site.write("aged", 4, first=200)
+    site.worker.kept["p.source"].pop(TopicPartition("aged", 0), None)
+    return site
+
+
+@pytest.mark.parametrize("former", ["latest", None])
+def test_a_connector_that_begins_at_the_end_begins_at_record_0_meanwhile(make: Maker, former: str | None) -> None:
+    """Its setting is as before afterwards; nothing else is copied from its first record."""
+    site = beginning_at_the_end(make, delete_target_topics=True)
+    if former is None:
+        site.worker.settings = {"topics": site.worker.settings["topics"], "consumer.auto.offset.reset": "latest"}
+    run = site.begin()
+    outcomes = site.whole(run, Step.VERIFY_COPIES)
+    assert site.worker.config("p.source")[RESET] == "earliest"
+    assert outcomes[Step.SEED_REPLICATION].held == ["aged-0"]
+    site.write("aged", 1, first=204)
+    placed = site.step(run, Step.PLACE_TARGET_GROUPS)
+    assert placed.reset_as_before == ["p.source"] and site.worker.config("p.source").get(RESET) == former
+    assert site.target.values("primary.orders") == site.source.values("orders")
+    assert site.target.values("primary.aged") == [b"204"]
+    assert site.worker.states == {"p.source": "RUNNING", "p.checkpoint": "RUNNING"}
+    asked = len(site.worker.asked)
+    site.step(run, Step.PLACE_TARGET_GROUPS)
+    assert [act for act in site.worker.asked[asked:] if act[1] == "p.source"] == []
+
+
+def test_the_approver_sees_that_a_setting_changes_meanwhile(make: Maker) -> None:
+    """With the connector, and the partitions that go on at their end."""
+    site = beginning_at_the_end(make)
+    planned = site.step(site.begin(), Step.PLAN_RE_REPLICATION)
+    plan = re_replication_plan_of(site.procedure("a1").artifacts.load_json(planned.plan_file))
+    assert plan.digest == planned.plan_digest and plan.without_offset == (("aged", 0, 4),)
+    page = re_replication_markdown(plan)
+    assert "p.source begins partitions without an offset at their end" in page
+    assert "only from this end on: aged-0 from 4." in page
+
+
+def test_a_log_that_was_cut_needs_no_other_setting(make: Maker) -> None:
+    """An offset before its start can be stored."""
+    site = beginning_at_the_end(make, delete_target_topics=True)
     site.source.cut("orders", 2)
-    site.step(site.begin(), Step.PLAN_RE_REPLICATION)
+    outcomes = site.whole(site.begin())
+    assert outcomes[Step.SEED_REPLICATION].held is None and outcomes[Step.PLACE_TARGET_GROUPS].reset_as_before is None
+    assert site.target.values("primary.orders") == site.source.values("orders")
+    assert ("change", "p.source") not in site.worker.asked
+
+
+def test_checkpoints_that_ran_meanwhile_leave_no_group_beyond_its_place(make: Maker) -> None:
+    """Without a Connect worker the checkpoint connector runs while topics are copied, with its older history."""
+    site = damaged(make, hooked=True, delete_target_topics=True)
+    remote = ("primary.orders", 0)
+    for group in ("ahead", "behind"):
+        site.commit("primary", group, {("orders", 0): 4})
+        site.target.internal[CHECKPOINTS].append(encode_checkpoint(Checkpoint(group, *remote, 4, 3)))
+    run = site.begin()
+    site.whole(run, Step.VERIFY_COPIES)
+    for group, position in (("ahead", 9), ("behind", 2), ("unknown", 9)):
+        site.commit("standby", group, {remote: position})
+    asked = len(site.worker.asked)
+    site.step(run, Step.PLACE_TARGET_GROUPS)
+    assert [site.positions("standby", group)[remote] for group in ("ahead", "behind", "unknown")] == [4, 2, 0]
+    assert [act for act, name in site.worker.asked[asked:] if name == "p.source"] == ["stop"]
+    assert site.worker.asked[-1] == ("resume", "p.checkpoint")
+    assert site.target.values("primary.orders") == site.source.values("orders")
+
+
+def test_a_file_that_only_people_change_is_refused_for_offset_0(make: Maker) -> None:
+    """With what to edit."""
+    site = damaged(make, hooked=True)
+    site.worker.settings[RESET] = "latest"
+    assert "is not earliest" in refused(site, "Copying cannot begin at offset 0, because MirrorMaker 2 begins")
+
+
+def test_a_flow_that_its_hook_does_not_start_is_refused(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the hook's answer."""
+    site = damaged(make, hooked=True)
+    monkeypatch.setattr(FlowConnectors, "can_resume", lambda self: False)
+    assert "its stop hook does not start it" in refused(site, "The offsets of this flow cannot be set")
+
+
+def test_a_setting_that_was_changed_since_the_plan_is_not_overwritten(make: Maker) -> None:
+    """Nor is the flow resumed if somebody sets the former value meanwhile."""
+    site = beginning_at_the_end(make)
+    run = site.begin()
+    site.whole(run, Step.RECREATE_TARGET_TOPICS)
+    site.worker.settings[RESET] = "none"
+    with pytest.raises(Contradiction, match="was changed after the plan was made"):
+        site.step(run, Step.SEED_REPLICATION)
+    site.worker.settings[RESET] = "latest"
+    site.step(run, Step.SEED_REPLICATION)
+    site.worker.configs["p.source"][RESET] = "latest"
+    with pytest.raises(Contradiction, match="is no longer earliest"):
+        site.step(run, Step.START_REPLICATION)
+
+
+@pytest.mark.parametrize("until", [Step.STOP_MIRROR_MAKER, Step.SEED_REPLICATION])
+def test_a_rollback_gives_a_connector_its_setting_again(make: Maker, until: Step) -> None:
+    """What clients wrote since the stop is copied, older records are not; a second rollback changes nothing."""
+    site = beginning_at_the_end(make)
+    older = list(site.target.values("primary.orders"))
+    run = site.begin()
+    site.whole(run, until)
+    site.write("aged", 1, first=204)
+    assert resume_flow(run).touched and site.worker.config("p.source")[RESET] == "latest"
+    assert site.target.values("primary.aged") == [b"204"]
+    asked = len(site.worker.asked)
+    resume_flow(run)
+    assert {act for act, _ in site.worker.asked[asked:]} == {"resume"}
+    assert site.target.values("primary.orders") == older and site.worker.kept["p.source"][ORDERS] == 9
 
 
 def test_nothing_is_stopped_or_deleted_without_an_approval(make: Maker) -> None:

@@ -15,7 +15,7 @@ from lab.environment.bring_up import up
 from lab.environment.connect import call_worker, connector_name
 from lab.environment.state import Lab
 from lab.environment.take_down import down
-from tests.faults.replication.re_replicated_site import SOURCE, TARGET, Place, Site
+from tests.faults.re_replication.re_replicated_site import RESET, SOURCE, TARGET, Place, Site
 from tests.faults.support.scene import until
 from tests.faults.support.stepping import Run, Stepping, stepping
 from tests.support.lab_clients import client
@@ -29,8 +29,8 @@ READERS = "readers"
 class Copied:
     """One lab of one naming policy, and runs of the procedure on it."""
 
-    def __init__(self, lab: Lab, driver: Stepping) -> None:
-        self.site, self.driver = Site(lab), driver
+    def __init__(self, lab: Lab, driver: Stepping, site: Site | None = None) -> None:
+        self.site, self.driver = site or Site(lab), driver
         #: A topic that is never copied again, to which others write meanwhile.
         self.other = new_name()
         self.site.create(self.other, 3)
@@ -204,6 +204,29 @@ def test_a_log_start_above_0(copied: Copied, deletes: bool) -> None:
 
 
 @DELETED
+@pytest.mark.parametrize("start", [0, 40])
+def test_a_connector_that_begins_at_the_end(copied: Copied, deletes: bool, start: int) -> None:
+    """Record 0 is there; a topic of which nothing was copied goes on at its end; the setting is as before."""
+    site, topic = copied.site, copied.made(new_name(), 2, 200)
+    site.create(empty := new_name())
+    if start:
+        site.delete_records(SOURCE, topic, start)
+    with site.beginning_at_the_end() as aged:
+        figures = copied.copied_again(topic, deletes)
+        assert figures["verify_copies"]["records"] == 200 - 2 * start
+        assert figures["seed_replication"].get("held") == (None if start else [f"{aged}-0"])
+        assert (figures["place_target_groups"].get("reset_as_before") is None) == bool(start)
+        assert site.connect("GET", "/config")[RESET] == "latest"
+        site.numbered(aged, 1, 20, 3)
+        site.numbered(empty, 1, 0, 3)
+        until(
+            lambda: site.contents(TARGET, site.remote(aged)).get(0) == site.contents(SOURCE, aged)[0][20:],
+            lambda: f"{site.contents(TARGET, site.remote(aged))}",
+        )
+        site.await_copied(empty)
+
+
+@DELETED
 def test_load_on_another_topic(copied: Copied, deletes: bool) -> None:
     """Others write on: none of their records is missing, and none is there twice."""
     site, topic, busy = copied.site, copied.made(new_name()), new_name()
@@ -263,6 +286,8 @@ def test_the_recipe_with_offset_0_misses_record_0(copied: Copied) -> None:
     )
     source = site.contents(SOURCE, topic)
     assert site.contents(TARGET, remote) == {p: rows[1:] for p, rows in source.items()}
+    # With the topic the recipe has deleted the group's positions on it.
+    site.commit(TARGET, READERS, {(remote, p): 0 for p in range(3)})
     copied.copied_again(topic, deletes=True)
 
 

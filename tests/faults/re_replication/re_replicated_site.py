@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer, TopicPartition
@@ -17,6 +19,7 @@ from tests.support.lab_clients import client, mirrored
 
 SOURCE, TARGET = "primary", "standby"
 SECONDS = 60.0
+RESET = "source.consumer.auto.offset.reset"
 Place = tuple[str, int]
 
 
@@ -193,6 +196,27 @@ class Site:
         wait_until(
             lambda: self._state()[0] == "RUNNING" and self._state()[1] > 0, "the source connector to run", SECONDS
         )
+
+    @contextmanager
+    def beginning_at_the_end(self) -> Iterator[str]:
+        """Have the connector begin partitions without an offset at their end; yield a topic of which none is copied."""
+        aged = f"ho.aged-{uuid.uuid4().hex[:6]}"
+        self.stop()
+        self.create(aged)
+        self.numbered(aged, 1, 0, 20)
+        self.set_reset("latest")
+        self.resume()
+        try:
+            yield aged
+        finally:
+            self.stop()
+            self.set_reset(None)
+            self.resume()
+
+    def set_reset(self, value: str | None) -> None:
+        """Set, or remove, `auto.offset.reset` of the stopped connector's own consumer."""
+        config = {**self.connect("GET", "/config"), RESET: value}
+        self.connect("PUT", "/config", {key: one for key, one in config.items() if one is not None})
 
     def _state(self) -> tuple[str, int]:
         status = self.connect("GET", "/status")
