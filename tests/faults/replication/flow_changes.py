@@ -1,17 +1,20 @@
-"""Runs change_replication step by step on a lab without Airflow."""
+"""Runs change_replication step by step on a lab without Airflow, and a group that reads meanwhile."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
+from confluent_kafka import Consumer, TopicPartition
 
 from lab.environment.connect import call_worker, connector_name
 from lab.environment.state import Lab
 from tests.faults.support.stepping import Run, Stepping
+from tests.support.lab_clients import client
 from tests.support.traffic.id_traffic import IdTraffic
 
 SOURCE, TARGET = "primary", "standby"
@@ -79,3 +82,34 @@ def traffic_on(lab: Lab, policy: str, **how: Any) -> IdTraffic:
     """Return traffic to a topic that stays in the flow, and to one that leaves it and comes back."""
     prefix = "" if policy == "identity" else f"{SOURCE}."
     return IdTraffic(lab, SOURCE, TARGET, {KEPT: 4, EXTRA: 2}, prefix, **how)
+
+
+@contextmanager
+def group_reads(lab: Lab, group: str, topic: str) -> Iterator[None]:
+    """Let a group read a topic of the source, and commit its positions twice a second, for the block."""
+    ended = threading.Event()
+    reads = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": 500}
+    consumer = Consumer({**client(lab, SOURCE, "admin"), "group.id": group, **reads})
+    consumer.subscribe([topic])
+
+    def read() -> None:
+        while not ended.is_set():
+            consumer.consume(500, 0.2)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(30.0)
+        consumer.close()
+
+
+def checkpoints_on(lab: Lab) -> int:
+    """Return how many checkpoints MirrorMaker 2 has written on the target."""
+    consumer = Consumer({**client(lab, TARGET, "admin"), "group.id": "checkpoint-count", "enable.auto.commit": False})
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(f"{SOURCE}.checkpoints.internal", 0), 30.0)[1]
+    finally:
+        consumer.close()

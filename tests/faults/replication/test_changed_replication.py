@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,9 @@ from tests.faults.replication.flow_changes import (
     SOURCE,
     TARGET,
     changes_on,
+    checkpoints_on,
     config_of,
+    group_reads,
     tasks_of,
     traffic_on,
 )
@@ -33,9 +36,14 @@ from tests.support.lab_clients import change_or_list_configs
 #: MirrorMaker 2's user, and the producer of one task; a quota of a few records a second holds its records back.
 THROTTLED = ("users", "mm2", "clients", f"connector-producer-{MIRROR}-0")
 SLOW = "producer_byte_rate=30000"
+#: What Connect stores in topics of its own.
+STORED = ("configs", "offsets", "status")
 
 
-@pytest.mark.parametrize("policy", ["identity", "default"])
+POLICIES = pytest.mark.parametrize("policy", ["identity", "default"])
+
+
+@POLICIES
 def test_topics_leave_and_come_back(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
     """Taken out: its records stay behind, in order; included again: the interval is copied, once; others unharmed."""
     lab = Lab(fresh_lab(policy, airflow=False))
@@ -50,19 +58,32 @@ def test_topics_leave_and_come_back(policy: str, fresh_lab: Callable[..., Path],
         assert r"extra\..*" in config_of(lab, CHECKPOINT)["topics.exclude"]
         told = changes.refused(add_topics="extra.")
         assert "stands for exactly one character" in told and EXTRA in told
-        assert "__consumer_offsets" in changes.refused(add_topics="__consumer_offsets")
+        assert "catches internal topics: __consumer_offsets" in changes.refused(add_topics="__consumer.*")
+        told = changes.refused(add_topics=".*connect.*", names_to_come=True)
+        assert all(f"__connect_{alias}_{kind}" in told for alias in (SOURCE, TARGET) for kind in STORED), told
         assert EXTRA in changes.refused(add_topics="extra")
         changes.completed(add_topics=r"extra\..*")
         traffic.end()
         traffic.assert_copied_once(KEPT, EXTRA)
 
 
-def test_a_flow_is_retuned_and_a_broken_one_is_rolled_back(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """More tasks; then a limit on requests below the size of the records: the former value is back, and they flow."""
-    lab = Lab(fresh_lab("identity", airflow=False))
-    with changes_on(lab, tmp_path) as changes, traffic_on(lab, "identity", size=4_000) as traffic:
+@POLICIES
+def test_a_flow_is_retuned_and_a_broken_one_is_rolled_back(
+    policy: str, fresh_lab: Callable[..., Path], tmp_path: Path
+) -> None:
+    """More tasks, new checkpoints of a group; then a limit below the records' size: the former value is back."""
+    lab = Lab(fresh_lab(policy, airflow=False))
+    with (
+        changes_on(lab, tmp_path) as changes,
+        traffic_on(lab, policy, size=4_000) as traffic,
+        group_reads(lab, "readers", KEPT),
+    ):
         traffic.await_first(KEPT)
-        changes.completed(settings={"tasks.max": "3", "offset.lag.max": "10", "emit.checkpoints.interval.seconds": "2"})
+        until(lambda: checkpoints_on(lab) > 0, "a checkpoint of the group", 60.0)
+        figures = changes.completed(
+            settings={"tasks.max": "3", "offset.lag.max": "10", "emit.checkpoints.interval.seconds": "2"}
+        )
+        assert figures["resume_changed_flow"]["new_checkpoints"] > 0, figures
         assert tasks_of(lab, MIRROR) == ["RUNNING"] * 3
         assert config_of(lab, CHECKPOINT)["emit.checkpoints.interval.seconds"] == "2"
         before = config_of(lab, MIRROR)
@@ -101,27 +122,39 @@ def seldom_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "worker_properties", lambda *which: {**properties(*which), **changed})
 
 
+@POLICIES
 @pytest.mark.usefixtures("seldom_stored")
-def test_a_cancelled_task_repeats_nothing(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """A task that hangs is cancelled, and its offsets are lost; a plain change of the configuration repeats records."""
-    lab = Lab(fresh_lab("identity", airflow=False))
-    with changes_on(lab, tmp_path) as changes, traffic_on(lab, "identity", size=2_000) as traffic:
+def test_a_cancelled_task_repeats_nothing(policy: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """A task whose producer has no room left hangs and is cancelled: Connect then stores no offset of it.
+
+    One topic leaves the flow: no record of the other is repeated. A plain change of the configuration repeats records.
+    """
+    lab = Lab(fresh_lab(policy, airflow=False))
+    assert reconfigured(lab, **{"producer.override.buffer.memory": "100000"}).ok
+    with changes_on(lab, tmp_path) as changes, traffic_on(lab, policy, size=2_000) as traffic:
         traffic.await_first(KEPT, EXTRA)
         before = cancelled(lab)
         with held_back(lab):
-            figures = changes.completed(settings={"offset.lag.max": "50"})
+            figures = changes.completed(remove_topics=r"extra\..*")
         assert cancelled(lab) > before, "no task was cancelled: this run shows nothing"
         print(f"corrected: {figures['change_connectors']['corrected']}", flush=True)
         assert figures["change_connectors"]["corrected"] > 0
+        changes.completed(add_topics=r"extra\..*")
         until(lambda: traffic.is_whole(KEPT), "the backlog on the target", 120.0)
         assert (traffic.repeats(KEPT), traffic.repeats(EXTRA)) == (0, 0)
+        before = cancelled(lab)
         with held_back(lab):
-            config = config_of(lab, MIRROR) | {"offset.lag.max": "60"}
-            assert call_worker(lab, TARGET, "PUT", f"/connectors/{MIRROR}/config", config).ok
+            assert reconfigured(lab, **{"offset.lag.max": "60"}).ok
             time.sleep(8.0)
+        assert cancelled(lab) > before
         traffic.end()
         until(lambda: traffic.is_whole(KEPT) and traffic.is_whole(EXTRA), "everything on the target", 120.0)
         assert traffic.repeats(KEPT) + traffic.repeats(EXTRA) > 0, "the plain change repeated nothing"
+
+
+def reconfigured(lab: Lab, **settings: str) -> Any:
+    """Change settings of the running source connector, as Connect's users do; return the answer."""
+    return call_worker(lab, TARGET, "PUT", f"/connectors/{MIRROR}/config", config_of(lab, MIRROR) | settings)
 
 
 def test_a_loop_is_refused(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
@@ -139,7 +172,7 @@ def test_a_loop_is_refused(fresh_lab: Callable[..., Path], tmp_path: Path) -> No
         changes.completed(settings={"tasks.max": "1"})
 
 
-@pytest.mark.parametrize("policy", ["identity", "default"])
+@POLICIES
 def test_an_idle_flow_is_tried_with_a_record_of_our_own(
     policy: str, fresh_lab: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from kafka_dr.actions.flow_change.changed_flow import changed_flow
 from kafka_dr.actions.flow_change.connector_changes import change_settings, correct_offsets, take_back_skips
 from kafka_dr.actions.flow_change.copied_offsets import mirrored_partitions
 from kafka_dr.actions.flow_change.flow_progress import progress_after_return
 from kafka_dr.actions.flow_change.loops import refuse_common_names
 from kafka_dr.actions.flow_change.planned_change import planned_change
 from kafka_dr.actions.replication.stop import wait_for_stable_target_ends
-from kafka_dr.errors import DeadlinePassed
+from kafka_dr.errors import DeadlinePassed, NotReady
 from kafka_dr.procedure.entries import OffsetsCorrected, SourceReturned
+from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.undo import RestoreSettings, ResumeReplication
 
@@ -24,9 +26,15 @@ def return_changed_flow(
     """Undo a change of a flow: stop it, set the former settings, correct offsets, resume it; look whether it copies.
 
     If it was resumed with the former settings already, it is only looked whether it copies.
+
+    Raises:
+        NotYet: a connector was resumed meanwhile; all is to be done again.
     """
     if not _is_resumed(procedure, step, settings, resumed):
-        _restore(procedure, step, settings)
+        try:
+            _restore(procedure, step, settings)
+        except NotReady as error:
+            raise NotYet(str(error)) from None
         _resume(procedure, resumed)
     corrected = procedure.progress.facts(OffsetsCorrected, step)[-1]
     flows = (
@@ -34,6 +42,8 @@ def return_changed_flow(
         if resumed.names
         else "the flow is STOPPED, as before"
     )
+    if corrected.moving:
+        flows += f"; before it was resumed, {corrected.moving}: records of these partitions may be repeated"
     return SourceReturned(
         touched=True,
         connectors_resumed=resumed.names,
@@ -44,7 +54,7 @@ def return_changed_flow(
 
 
 def _is_resumed(procedure: Run, step: str, settings: RestoreSettings, resumed: ResumeReplication) -> bool:
-    worker = procedure.mirror_maker(procedure.flow)
+    worker = changed_flow(procedure)
     configs = {name: worker.config(name) for name in settings.former}
     as_before = all(
         configs[name].get(key) == value for name, former in settings.former.items() for key, value in former.items()
@@ -55,20 +65,35 @@ def _is_resumed(procedure: Run, step: str, settings: RestoreSettings, resumed: R
 
 def _restore(procedure: Run, step: str, settings: RestoreSettings) -> None:
     """Stop the flow, set its former settings, and correct its offsets."""
-    worker, seconds = procedure.mirror_maker(procedure.flow), procedure.request.deadlines.stop_seconds
+    worker, seconds = changed_flow(procedure), procedure.request.deadlines.stop_seconds
     procedure.authority.hold()
     worker.stop(worker.checkpoint, deadline=seconds)
+    procedure.authority.hold()
     worker.stop_sources(deadline=seconds)
-    copies = {one.copy for one in mirrored_partitions(procedure, worker.topic_filter()) if one.copy_end}
-    wait_for_stable_target_ends(procedure, step, sorted(copies))
+    moving = _moving_ends(procedure, step)
     changed = {name: {key: worker.config(name).get(key) for key in former} for name, former in settings.former.items()}
     change_settings(procedure, step, settings.former, changed)
-    take_back_skips(procedure, step, planned_change(procedure))
-    correct_offsets(procedure, step, {})
+    plan = planned_change(procedure)
+    take_back_skips(procedure, step, plan)
+    correct_offsets(procedure, step, plan, moving)
+
+
+def _moving_ends(procedure: Run, step: str) -> str:
+    """Wait until the target's log ends are stable; return which still move at the deadline, as text, or "".
+
+    Another client that writes there must not keep the flow from going on.
+    """
+    worker = changed_flow(procedure)
+    copies = {one.copy for one in mirrored_partitions(procedure, worker.topic_filter()) if one.copy_end}
+    try:
+        wait_for_stable_target_ends(procedure, step, sorted(copies))
+    except DeadlinePassed as error:
+        return error.seen
+    return ""
 
 
 def _resume(procedure: Run, resumed: ResumeReplication) -> None:
-    worker = procedure.mirror_maker(procedure.flow)
+    worker = changed_flow(procedure)
     refuse_common_names(procedure, {name: worker.config(name) for name in worker.sources})
     for name in resumed.names:
         procedure.authority.hold()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kafka_dr.actions.flow_change.changed_flow import changed_flow
 from kafka_dr.actions.scope.topic_settings import append_time_in
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
@@ -97,9 +98,7 @@ def _search(
     procedure: Run, pending: dict[TopicPartition, MirroredPartition], wanted: Mapping[TopicPartition, str]
 ) -> dict[TopicPartition, CopiedTail]:
     """Search the source, from the stored offset on, for records with the wanted fingerprints."""
-    reader = procedure.systems.reader(
-        procedure.request.source, isolation_of(procedure.mirror_maker(procedure.flow).source_config())
-    )
+    reader = procedure.systems.reader(procedure.request.source, isolation_of(changed_flow(procedure).source_config()))
     copied: dict[TopicPartition, int] = {}
     begin = {tp: max(one.log.start, one.stored or 0) for tp, one in pending.items()}
     size, searched = _SEARCHED_FIRST, 0

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kafka_dr.actions.fencing.rules import source_rules
+from kafka_dr.actions.flow_change.added_topics import excluded_intervals, refuse_latest
+from kafka_dr.actions.flow_change.changed_flow import changed_flow
 from kafka_dr.actions.flow_change.loops import refuse_common_names
 from kafka_dr.actions.readiness.owners import owner_view
 from kafka_dr.domain.canonical_json import digest_of
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of
 from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.readiness.connect_checks import hook_blockers
 from kafka_dr.domain.readiness.owners import owner_blockers
-from kafka_dr.domain.replication.change_plan import ChangePlan, ConnectorChange, Interval, change_plan_of
+from kafka_dr.domain.replication.change_plan import ChangePlan, ConnectorChange, change_plan_of
 from kafka_dr.domain.replication.flow_change import (
     PatternEffect,
     RequestedChange,
@@ -26,8 +28,9 @@ from kafka_dr.domain.replication.flow_change import (
 )
 from kafka_dr.domain.replication.tuning import SYNCS_LOCATION, ConnectorKind
 from kafka_dr.errors import Contradiction, NotReady, Refusal
+from kafka_dr.hooks.connect.flow_connectors import FlowConnectors
 from kafka_dr.procedure.binding import terms_of
-from kafka_dr.procedure.entries import ChangePlanned
+from kafka_dr.procedure.entries import ChangedFlowStopped, ChangePlanned
 from kafka_dr.procedure.run import Run
 
 _NOTHING = "Nothing was changed."
@@ -53,22 +56,18 @@ class ObservedFlow:
 
 
 def refuse_unchangeable_flow(procedure: Run) -> None:
-    """Refuse a flow whose connectors cannot be stopped, or whose offsets cannot be set, by Connect's REST API.
+    """Refuse a flow whose connectors cannot be stopped, or whose offsets cannot be set.
 
     Raises:
-        Refusal: MirrorMaker 2 runs in dedicated mode, or the Connect worker is older than Kafka 3.6.
+        Refusal: the Connect worker is older than Kafka 3.6; or without one the stop hook cannot start the flow, or does
+            not report its settings.
         NotReady: a connector that the topology names does not exist.
     """
-    flow = procedure.flow
+    flow, worker = procedure.flow, changed_flow(procedure)
     name = f"{flow.source}->{flow.target}"
     if flow.connect is None:
-        raise Refusal(
-            f"The flow {name} runs in dedicated mode",
-            "the topology names a stop_hook instead of a Connect worker",
-            f"{_NOTHING} Change its mm2.properties, and start its processes again when no client writes: a process that"
-            " is killed copies the records of up to a minute again.",
-        )
-    worker = procedure.mirror_maker(flow)
+        _refuse_hook(name, procedure.mirror_maker(flow))
+        return
     missing = sorted({*worker.names} - {*worker.existing()})
     if missing:
         raise NotReady(
@@ -89,13 +88,34 @@ def refuse_unchangeable_flow(procedure: Run) -> None:
         )
 
 
+def _refuse_hook(name: str, connectors: FlowConnectors) -> None:
+    """Refuse a flow without a Connect worker whose stop hook does not do what a change needs."""
+    blockers = [
+        (f"{one.reason}: {one.seen}", one.next_step)
+        for one in hook_blockers(name, connectors.can_resume(), connectors.offsets_problem())
+    ]
+    if connectors.with_kept_settings() is None:
+        blockers.append(
+            (
+                "the stop hook's answer to GET /state lacks `settings`",
+                "Let the stop hook report with which settings the processes start next, as its contract says.",
+            )
+        )
+    for seen, next_step in blockers:
+        raise Refusal(
+            f"The flow {name} runs without a Connect worker, and its stop hook does not suffice",
+            seen,
+            f"{_NOTHING} {next_step} Then start a new run.",
+        )
+
+
 def observe_flow(procedure: Run) -> ObservedFlow:
     """Return the flow as it is.
 
     Raises:
         NotReady: a connector is neither RUNNING, FAILED nor STOPPED.
     """
-    worker, source, target = procedure.mirror_maker(procedure.flow), procedure.systems.source, procedure.systems.target
+    worker, source, target = changed_flow(procedure), procedure.systems.source, procedure.systems.target
     statuses = [worker.status(name) for name in worker.names]
     others = [f"{status.name} {status.state}" for status in statuses if status.state not in (*_RUNNING, _STOPPED)]
     if others:
@@ -137,6 +157,7 @@ def make_change_plan(procedure: Run) -> ChangePlan:
     _refuse_harm(change, effects, wanted)
     refuse_common_names(procedure, {name: after[name] for name in procedure.flow.connectors.source})
     added = selected[1] - selected[0]
+    refuse_latest(procedure, added, after_filter)
     return ChangePlan(
         procedure_id=procedure.id,
         source=procedure.request.source,
@@ -151,10 +172,11 @@ def make_change_plan(procedure: Run) -> ChangePlan:
         drops=tuple(sorted(selected[0] - selected[1])),
         adds_groups=tuple(sorted(groups[1] - groups[0])),
         drops_groups=tuple(sorted(groups[0] - groups[1])),
-        intervals=tuple(_intervals(procedure, added)),
+        intervals=tuple(excluded_intervals(procedure, added)),
         skips=change.skip_interval,
         effects=tuple(_effect_line(effect) for effect in effects),
         notes=tuple(_notes(procedure, view, after)),
+        edited_by_hand=procedure.flow.connect is None,
         config_digests={name: digest_of(dict(config)) for name, config in view.configs.items()},
         cool_down=procedure.progress.cool_down,
         terms=terms_of(procedure),
@@ -179,19 +201,35 @@ def planned_change(procedure: Run) -> ChangePlan:
 
 
 def refuse_other_configuration(procedure: Run, plan: ChangePlan) -> None:
-    """Refuse if a connector's configuration is no longer the one that was planned, and approved.
+    """Refuse if a connector's configuration is neither the one that was planned, and approved, nor the changed one.
+
+    Settings that a person edits must be the planned ones until the flow was stopped.
 
     Raises:
         Contradiction: names the connectors.
     """
-    worker = procedure.mirror_maker(procedure.flow)
-    other = [name for name, digest in plan.config_digests.items() if digest_of(worker.config(name)) != digest]
+    worker = changed_flow(procedure)
+    configs = {name: worker.config(name) for name in plan.config_digests}
+    if plan.edited_by_hand and procedure.progress.done(ChangedFlowStopped) is None:
+        other = [name for name, digest in plan.config_digests.items() if digest_of(configs[name]) != digest]
+    else:
+        other = [name for name, config in configs.items() if not _is_planned(plan, name, config)]
     if other:
         raise Contradiction(
             "The configuration of the flow was changed after the plan was made",
             first_few(other),
             "Find out which user or program changes these connectors; then start a new run, which plans it again.",
         )
+
+
+def _is_planned(plan: ChangePlan, name: str, config: Mapping[str, str]) -> bool:
+    """Whether a configuration is the planned one, in which a part of the changes may be made already."""
+    # What a person edits is one file, which all connectors read.
+    changes = list(plan.connectors.values()) if plan.edited_by_hand else [plan.connectors[name]]
+    former = {key: value for change in changes for key, value in change.former.items()}
+    wanted = {key: value for change in changes for key, value in change.wanted.items()}
+    own = all(config.get(key) in (former[key], value) for key, value in wanted.items())
+    return own and digest_of(with_changes(config, former)) == plan.config_digests[name]
 
 
 def _refuse_owner(procedure: Run, view: ObservedFlow) -> None:
@@ -296,49 +334,6 @@ def _effect_line(effect: PatternEffect) -> str:
     matched = ", ".join(f"{len(names)} on {alias}" for alias, names in effect.matches.items())
     verb = "adds" if effect.is_added else "drops"
     return f"{effect.title}: matches {matched}; {verb} {first_few(effect.changes, 12) or 'nothing that exists now'}"
-
-
-def _intervals(procedure: Run, added: Iterable[str]) -> Iterator[Interval]:
-    """Yield what was written to partitions while their topics were excluded.
-
-    Raises:
-        Refusal: the target has records of a topic that would be copied from its beginning, or lacks records that were
-            copied by Connect's account.
-    """
-    naming, flow = procedure.naming, procedure.flow
-    infos = procedure.systems.source.topics(added)
-    partitions = [TopicPartition(name, number) for name, info in sorted(infos.items()) for number in info.partitions]
-    stored = procedure.mirror_maker(flow).offsets().of(flow.source)
-    starts, ends = procedure.systems.source.starts(partitions), procedure.systems.source.ends(partitions)
-    remote = {tp: TopicPartition(naming.remote(flow.source, tp.topic), tp.partition) for tp in partitions}
-    there = existing_spans(procedure, remote.values())
-    held = [str(remote[tp]) for tp in partitions if stored.get(tp) is None and there.get(remote[tp], (0, 0))[1] > 0]
-    lacking = [
-        str(remote[tp])
-        for tp in partitions
-        if (last := stored.get(tp)) is not None and last >= starts[tp] and there.get(remote[tp], (0, 0))[1] == 0
-    ]
-    if held or lacking:
-        found = [f"with records, though none was copied: {first_few(held)}"] if held else []
-        found += [f"without records, though some were copied: {first_few(lacking)}"] if lacking else []
-        raise Refusal(
-            f"Topics on {procedure.request.target} do not fit the offsets of the flow",
-            "; ".join(found),
-            f"{_NOTHING} Records would be copied twice, or be missing. Replicate these topics again with"
-            " re_replicate_topics, or leave them out.",
-        )
-    for tp in partitions:
-        if (last := stored.get(tp)) is not None and last + 1 < ends[tp]:
-            yield Interval(tp.topic, tp.partition, last + 1, ends[tp], max(0, starts[tp] - last - 1))
-
-
-def existing_spans(procedure: Run, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-    """Return log start and log end of those of the given target partitions that exist."""
-    wanted = list(partitions)
-    infos = procedure.systems.target.topics({tp.topic for tp in wanted})
-    existing = [tp for tp in wanted if tp.topic in infos and tp.partition in infos[tp.topic].partitions]
-    starts, ends = procedure.systems.target.starts(existing), procedure.systems.target.ends(existing)
-    return {tp: (starts[tp], ends[tp]) for tp in existing}
 
 
 def _notes(procedure: Run, view: ObservedFlow, after: Mapping[str, Mapping[str, str]]) -> Iterator[str]:

@@ -56,6 +56,7 @@ class ChangePlan:
         skips: whether the records of these intervals are skipped; otherwise they are copied.
         effects: one line for each pattern: what it matches on either cluster.
         notes: what else the approver must know.
+        edited_by_hand: whether a person changes the settings where they are kept, because no Connect worker has them.
         config_digests: connector -> SHA-256 of its configuration without secrets, as the plan was made.
         cool_down: the cool-down that is not waited for, and why; None if none was running.
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
@@ -75,6 +76,7 @@ class ChangePlan:
     skips: bool = False
     effects: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    edited_by_hand: bool = False
     config_digests: Mapping[str, str] = field(default_factory=dict)
     cool_down: dict[str, Any] | None = None
     terms: Mapping[str, Any] = field(default_factory=dict)
@@ -144,6 +146,13 @@ def _facts(plan: ChangePlan) -> list[str]:
         if running
         else "All connectors are STOPPED, and stay STOPPED: nothing shows whether records flow with the new settings."
     )
+    if plan.edited_by_hand:
+        lines.append(
+            "A person edits these settings where MirrorMaker 2's processes read them, after stop_changed_flow has"
+            " stopped the flow, and not before: change_connectors waits until the stop hook reports them. The flow"
+            " copies nothing meanwhile. If the run goes back, the same person sets the former values again. How often a"
+            " setting was heeded cannot be seen: only that records flow, and which topics."
+        )
     if plan.cool_down:
         lines.append(
             f"This run does not wait for the end of a cool-down: {table_cell(str(plan.cool_down['acknowledged']))}"
@@ -180,8 +189,10 @@ def change_sentences(e: Mapping[str, Any]) -> list[str]:
         Outcome.ABORTED: f"The change of the flow {flow} was aborted; the former configuration is back.",
     }.get(Outcome(e["outcome"]), f"The change of the flow {flow} stopped{at}, and has not ended.")
     returned = (figures.get(Step.RETURN_TO_SOURCE) or {}).get("flow_after_return")
-    flows = (figures.get(Step.RESUME_CHANGED_FLOW) or {}).get("flows") or returned
+    resumed = figures.get(Step.RESUME_CHANGED_FLOW) or {}
+    flows, checkpoints = resumed.get("flows") or returned, resumed.get("checkpoints")
     copied = f"Records: {flows}." if flows else "It was not looked for copied records."
+    copied += f" Checkpoints: {checkpoints}." if checkpoints else ""
     return [result, "No client was moved or stopped, and no fence was changed.", copied]
 
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from typing import Self
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, DeadlinePassed, NotReady
-from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker
+from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorStatus, ConnectWorker, without_secrets
 from kafka_dr.hooks.connect.offset_changes import refuse_invalid
 from kafka_dr.hooks.connect.offsets_topic import OffsetsTopic
 from kafka_dr.hooks.site.stop import StopHook
 
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CONVERTERS = dict.fromkeys(("key.converter", "value.converter", "header.converter"), _BYTES)
+_ALIASES = ("source.cluster.alias", "target.cluster.alias")
+ISOLATION = "source.consumer.isolation.level"
 _POLL_SECONDS = 0.2
 
 
@@ -62,9 +66,23 @@ class DedicatedMirrorMaker:
         """Return those of the named connectors that the topology states for the flow."""
         return [name for name in names if name in self._connectors]
 
+    def every_connector(self, timeout: float = 30.0) -> dict[str, tuple[ConnectorStatus, dict[str, str]]]:
+        """Return {}: the process is asked for no connector."""
+        return {}
+
     def config(self, name: str, timeout: float = 30.0) -> dict[str, str]:
         """Return the settings that the topology states: the same for every connector of the process."""
         return dict(self._settings)
+
+    def with_kept_settings(self) -> Self | None:
+        """Return a client whose settings are those that the hook reads where people keep them; None if it does not."""
+        kept = self._hook.settings(self._flow)
+        if kept is None:
+            return None
+        own = {key: self._settings[key] for key in self._settings if key in (*_CONVERTERS, *_ALIASES, ISOLATION)}
+        client = copy(self)
+        client._settings = {**own, **without_secrets(kept)}  # noqa: SLF001 (an object of this class)
+        return client
 
     def client_settings(self, name: str, prefix: str, timeout: float = 30.0) -> dict[str, str]:
         """Return {}: the topology states no login of MirrorMaker 2."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import cast
 
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -14,6 +15,7 @@ from kafka_dr.hooks.connect.connector_state import ConnectorOffsets, ConnectorSt
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 
+_CLASSES = frozenset({"MirrorSourceConnector", "MirrorCheckpointConnector"})
 _READ_SECONDS, _OFFSET_SECONDS = 30.0, 60.0
 
 
@@ -54,6 +56,23 @@ class FlowConnectors:
     def existing(self, timeout: float = _READ_SECONDS) -> tuple[str, ...]:
         """Return the names of the flow's connectors that exist, source connectors first."""
         return tuple(name for host, names in self.workers for name in host.existing(names, timeout=timeout))
+
+    def unnamed(self, timeout: float = _READ_SECONDS) -> list[tuple[ConnectorStatus, dict[str, str]]]:
+        """Return state and configuration of connectors that the topology does not name, and that are of the flow, too.
+
+        Such a connector of the flow's workers has the flow's aliases, and a class of MirrorMaker 2.
+        """
+        return [
+            (status, config)
+            for host, _ in self.workers
+            for name, (status, config) in host.every_connector(timeout=timeout).items()
+            if name not in self.names and self._is_of_flow(config)
+        ]
+
+    def _is_of_flow(self, config: Mapping[str, str]) -> bool:
+        aliases = (config.get("source.cluster.alias"), config.get("target.cluster.alias"))
+        kind = config.get("connector.class", "").rpartition(".")[2]
+        return aliases == (self._flow.source, self._flow.target) and kind in _CLASSES
 
     def config(self, name: str, timeout: float = _READ_SECONDS) -> dict[str, str]:
         """Return a connector's configuration; the value of a key that looks like a secret's is `[hidden]`."""
@@ -112,6 +131,17 @@ class FlowConnectors:
         """Return why offsets of a flow in dedicated mode cannot be set; "" if they can, and in a Connect worker."""
         processes = self.workers[0][0]
         return processes.offsets_problem(self.sources[0]) if isinstance(processes, DedicatedMirrorMaker) else ""
+
+    def with_kept_settings(self) -> FlowConnectors | None:
+        """Return the same connectors, with the settings that the stop hook reads where people keep them.
+
+        None if the stop hook does not report settings. With a Connect worker these are the connectors themselves.
+        """
+        processes = self.workers[0][0]
+        if not isinstance(processes, DedicatedMirrorMaker):
+            return self
+        kept = processes.with_kept_settings()
+        return None if kept is None else FlowConnectors(self._flow, self._naming, cast("MirrorMaker", kept))
 
     def is_enabled(self, name: str, timeout: float = _READ_SECONDS) -> bool:
         """Whether a resume starts tasks of a source connector; see `MirrorMaker.is_enabled`."""

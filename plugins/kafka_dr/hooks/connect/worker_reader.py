@@ -56,6 +56,18 @@ class WorkerReader:
         self._exists(MARKER_CONNECTOR, timeout)
         return sorted(self._read("/connectors", timeout, list))
 
+    def every_connector(self, timeout: float = 30.0) -> dict[str, tuple[ConnectorStatus, dict[str, str]]]:
+        """Return state and configuration of all connectors by name, as `status` and `config` do, by one request."""
+        self._exists(MARKER_CONNECTOR, timeout)
+        answer = self._read("/connectors?expand=status&expand=info", timeout)
+        return {
+            name: (
+                ConnectorStatus.parse(name, found["status"], self._endpoint.shown),
+                without_secrets(found["info"]["config"]),
+            )
+            for name, found in answer.items()
+        }
+
     def existing(self, names: Iterable[str], timeout: float = 30.0) -> list[str]:
         """Return those of the named connectors that exist.
 

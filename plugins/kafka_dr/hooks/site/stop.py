@@ -21,7 +21,9 @@ class StopHook:
       be ending.
     * `GET /state?flow=<source>-><target>`: status 200 and JSON `{"running": 1}`: the number of processes that replicate
       the flow now; 0 only if all have ended. `"starts": true` beside it says that the service knows `POST /start`;
-      without this key it is never sent. Other keys are allowed.
+      without this key it is never sent. `"settings": {"topics": "orders.*", ...}`, names and values as text, says with
+      which settings of the flow the processes start next, read from the file where people keep them, without secrets
+      and without a prefix such as `<source>-><target>.`; change_replication needs it. Other keys are allowed.
     * `POST /start` with JSON `{"flow": "<source>-><target>"}`: the processes that replicate this flow start, and are
       kept running until the next `POST /stop`. The service answers at once with the state above, status 200 or 202,
       while processes may still be starting.
@@ -51,6 +53,22 @@ class StopHook:
         document = self._endpoint.ask("GET", "/state", timeout, params={"flow": flow})
         self._parse_count(document, flow)
         return document.get("starts") is True
+
+    def settings(self, flow: str, timeout: float = 10.0) -> dict[str, str] | None:
+        """Return with which settings the flow's processes start next; None if the stop hook does not say."""
+        document = self._endpoint.ask("GET", "/state", timeout, params={"flow": flow})
+        self._parse_count(document, flow)
+        stated = document.get("settings")
+        if stated is None:
+            return None
+        if not isinstance(stated, dict) or not all(isinstance(one, str) for pair in stated.items() for one in pair):
+            raise self._endpoint.failure(
+                "MirrorMaker 2's stop hook answered outside its contract: `settings` is no object of texts",
+                sorted(map(str, stated)) if isinstance(stated, dict) else type(stated).__name__,
+                "let the stop hook write each setting as text, or leave `settings` out. The contract is in"
+                " plugins/kafka_dr/hooks/site/stop.py",
+            )
+        return dict(stated)
 
     def running(self, flow: str, timeout: float = 10.0) -> int:
         """Return how many processes replicate a flow now, as the stop hook counts them."""

@@ -1,4 +1,4 @@
-"""Facts (contents of journal entries) about a change of a running flow."""
+"""Facts (contents of journal entries) about a change of a running flow's settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_dr.procedure.entries.planning import Planned
 from kafka_dr.procedure.entries.records import Approval, Receipt
 from kafka_dr.vocabulary import Step
 
-_CHANGING = (Step.CHANGE_CONNECTORS, Step.RETURN_TO_SOURCE)
+_CHANGING = (Step.CHANGE_CONNECTORS, Step.RETURN_TO_SOURCE, Step.PLACE_TARGET_GROUPS)
 
 
 class ChangePlanned(Planned, steps=(Step.PLAN_CHANGE,)):
@@ -39,7 +39,7 @@ class ChangedFlowStopped(StepOutcome, steps=(Step.STOP_CHANGED_FLOW,)):
     stored: Receipt
 
 
-class SettingsToChange(Intent, steps=_CHANGING):
+class SettingsToChange(Intent, steps=(*_CHANGING, Step.SEED_REPLICATION)):
     """Settings of STOPPED connectors that are about to be changed: connector -> setting -> value; None removes it.
 
     Attributes:
@@ -66,6 +66,7 @@ class OffsetsCorrected(Note, steps=_CHANGING):
         corrected: number of partitions whose stored offset was behind the last copied record; `skipped`: number of
             partitions whose interval is skipped.
         unproven: partitions whose last copied record was not found on the source, as text: records may be repeated.
+        moving: which log ends of the target still moved meanwhile, as text; "" if all were stable.
     """
 
     going_on: Receipt
@@ -74,6 +75,7 @@ class OffsetsCorrected(Note, steps=_CHANGING):
     corrected: int
     skipped: int
     unproven: Sequence[str]
+    moving: str = ""
 
 
 class ConnectorsChanged(StepOutcome, steps=(Step.CHANGE_CONNECTORS,)):
@@ -92,9 +94,16 @@ class ConnectorsChanged(StepOutcome, steps=(Step.CHANGE_CONNECTORS,)):
 
 
 class ChangedFlowToResume(Intent, steps=(Step.RESUME_CHANGED_FLOW,)):
-    """Connectors about to be resumed with the new settings."""
+    """Connectors about to be resumed with the new settings.
+
+    Attributes:
+        checkpoints_end: log ends of MirrorMaker 2's checkpoints topic, summed up; None: there is no such topic.
+        checkpoint_at: when the newest checkpoint was written, in seconds since 1970; None without any.
+    """
 
     resumes_connectors: Sequence[str]
+    checkpoints_end: OrAbsent[int] = None
+    checkpoint_at: OrAbsent[float] = None
 
 
 class FlowChanged(StepOutcome, steps=(Step.RESUME_CHANGED_FLOW,)):
@@ -105,6 +114,8 @@ class FlowChanged(StepOutcome, steps=(Step.RESUME_CHANGED_FLOW,)):
         tasks: number of tasks that had records to copy; `idle_tasks`: those that had none.
         flows: the same as a sentence.
         proof_seconds: how long a record of Switchback's own took to be copied, in seconds, where all tasks were idle.
+        checkpoints: what was seen of the checkpoint connector, as a sentence.
+        new_checkpoints: number of records that it has written since it was resumed; None if that was not looked for.
     """
 
     connectors: Sequence[str]
@@ -113,3 +124,5 @@ class FlowChanged(StepOutcome, steps=(Step.RESUME_CHANGED_FLOW,)):
     idle_tasks: int
     flows: str
     proof_seconds: OrAbsent[float] = None
+    checkpoints: OrAbsent[str] = None
+    new_checkpoints: OrAbsent[int] = None

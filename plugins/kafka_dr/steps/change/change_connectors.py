@@ -8,9 +8,8 @@ from kafka_dr.actions.flow_change.connector_changes import (
     change_settings,
     correct_offsets,
     refuse_unstopped,
-    skipped_offsets,
 )
-from kafka_dr.actions.flow_change.planned_change import planned_change
+from kafka_dr.actions.flow_change.planned_change import planned_change, refuse_other_configuration
 from kafka_dr.procedure.entries import ChangedFlowStopped, ConnectorsChanged
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
@@ -28,10 +27,15 @@ class ChangeConnectors(ProcedureStep):
         plan = planned_change(procedure)
         procedure.approvals.require(Step.APPROVE_CHANGE, plan.digest)
         refuse_unstopped(procedure)
+        if not plan.edited_by_hand:
+            refuse_other_configuration(procedure, plan)
         wanted = {name: one.wanted for name, one in plan.connectors.items()}
         former = {name: one.former for name, one in plan.connectors.items()}
         changed = change_settings(procedure, self.task_id, wanted, former)
-        corrected = correct_offsets(procedure, self.task_id, skipped_offsets(plan))
+        if plan.edited_by_hand:
+            # Not before: a person may have been in the middle of the edit.
+            refuse_other_configuration(procedure, plan)
+        corrected = correct_offsets(procedure, self.task_id, plan)
         return ConnectorsChanged(
             connectors=changed,
             partitions=corrected.partitions,

@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from kafka_dr.actions.flow_change.changed_flow import changed_flow
+from kafka_dr.actions.flow_change.connector_changes import resume_as_returned
 from kafka_dr.actions.flow_change.copied_offsets import mirrored_partitions
 from kafka_dr.actions.flow_change.planned_change import planned_change, refuse_other_configuration
 from kafka_dr.actions.replication.stop import STOPPED, wait_for_stable_target_ends
@@ -35,16 +37,14 @@ class StopChangedFlow(ProcedureStep):
         approval = procedure.approvals.require(Step.APPROVE_CHANGE, plan.digest)
         refuse_other_configuration(procedure, plan)
         flow, seconds = procedure.flow, procedure.request.deadlines.stop_seconds
-        worker = procedure.mirror_maker(flow)
+        worker = changed_flow(procedure)
         if not procedure.progress.facts(ChangedFlowToStop, self.task_id):
             record_fact(procedure.authority, self.task_id, self._intent(procedure, plan.running))
 
-        def undo() -> None:
-            for name in plan.running:
-                worker.resume(name, deadline=seconds, needs_tasks=False)
-
+        undo = partial(resume_as_returned, procedure, plan.running)
         with acting_under(procedure.authority, undo):
             worker.stop(worker.checkpoint, deadline=seconds)
+        with acting_under(procedure.authority, undo):
             worker.stop_sources(deadline=seconds)
         partitions = mirrored_partitions(procedure, worker.topic_filter())
         copies = sorted({one.copy for one in partitions if one.copy_end})

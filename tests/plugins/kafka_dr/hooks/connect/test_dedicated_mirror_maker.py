@@ -26,6 +26,7 @@ class Hook:
     def __init__(self, ends_after: int | None = 0, starts_after: int | None = None) -> None:
         self.asked: list[str] = []
         self.started: list[str] = []
+        self.kept: dict[str, str] | None = None
         self._ends_after, self.away, self._starts_after = ends_after, False, starts_after
 
     def running(self, flow: str, timeout: float) -> int:
@@ -44,6 +45,10 @@ class Hook:
         """Told, and done later."""
         self.asked.append(flow)
         return 1
+
+    def settings(self, flow: str) -> dict[str, str] | None:
+        """With which settings it starts next; None: it does not say."""
+        return self.kept
 
     def starts(self, flow: str, timeout: float = 10.0) -> bool:
         """Whether it starts processes."""
@@ -92,6 +97,19 @@ def test_a_process_runs_both_connectors() -> None:
     worker = made()
     assert worker.existing(["other", "MirrorSourceConnector"]) == ["MirrorSourceConnector"]
     assert worker.status("MirrorSourceConnector").running and not worker.status("MirrorSourceConnector").stopped
+
+
+def test_settings_are_those_that_the_hook_reads_where_people_keep_them() -> None:
+    """In place of the topology's; a secret that the hook shows by mistake is hidden."""
+    hook = Hook()
+    worker = made(hook, topics="old", source__consumer__isolation__level="read_committed")
+    assert worker.with_kept_settings() is None
+    hook.kept = {"topics": "new", "sasl.jaas.config": "p"}
+    kept = worker.with_kept_settings()
+    assert kept is not None and worker.config(SOURCE)["topics"] == "old"
+    config = kept.config(SOURCE)
+    assert (config["topics"], config["source.cluster.alias"]) == ("new", "west")
+    assert config["source.consumer.isolation.level"] == "read_committed" and config["sasl.jaas.config"] == "[hidden]"
 
 
 @pytest.mark.parametrize("looks", [0, 3])

@@ -108,3 +108,13 @@ def test_a_flow_mirrors_what_any_of_its_connectors_mirrors(worker: Sharing) -> N
     assert flow_of(worker).connectors_with(["orders", "pays-2"]) == {"a", "b", "c"}
     assert flow_of(worker).connectors_with(["orders"]) == {"a"} == flow_of(worker, "a").connectors_with([])
     assert mirrors.mirrored_twice(topics) == {("b", "c"): ["pays", "pays-2"]}
+
+
+def test_connectors_of_the_flow_that_the_topology_does_not_name_are_found() -> None:
+    """By MirrorMaker 2's class and by both aliases; what another flow or another program runs is none."""
+    worker = Worker(dict.fromkeys(("a", "cp", "x", "north", "file"), "RUNNING"))
+    mirror = {"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector"}
+    mirror |= {"source.cluster.alias": "east", "target.cluster.alias": "west"}
+    others = {"north": {"source.cluster.alias": "north"}, "file": {"connector.class": "x.FileStreamSourceConnector"}}
+    worker.configs = {"a": mirror, "x": mirror, **{name: mirror | own for name, own in others.items()}}
+    assert [status.name for status, _ in flow_of(worker, "a").unnamed()] == ["x"]

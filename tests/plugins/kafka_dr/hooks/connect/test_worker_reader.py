@@ -41,6 +41,16 @@ def test_client_settings_are_those_of_one_side(worker: MirrorMaker) -> None:
     assert "word" not in worker.config(NAME).values()
 
 
+def test_every_connector_comes_with_state_and_config(server: Any, reply: Any) -> None:
+    """Asked for by one request, after the worker has read its connectors; secrets are hidden."""
+    status = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "FAILED"}]}
+    listed = {NAME: {"status": status, "info": {"config": CONFIG}}}
+    server.answer = lambda request: reply(200, listed)
+    ((state, config),) = MirrorMaker(server.url).every_connector().values()
+    assert (state.name, state.state, state.tasks) == (NAME, "RUNNING", {0: "FAILED"})
+    assert config["topics"] == ".*" and "word" not in config.values()
+
+
 def test_a_task_names_its_partitions(worker: MirrorMaker) -> None:
     """Also of topics with hyphens; a task may have none."""
     assigned = worker.assigned_partitions(NAME)

@@ -57,6 +57,7 @@ ACTS: dict[str, Callable[[MirrorMaker, str], Any]] = {
 READS = {
     "worker",
     "connectors",
+    "every_connector",
     "existing",
     "config",
     "client_settings",

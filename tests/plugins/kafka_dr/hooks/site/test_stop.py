@@ -47,3 +47,18 @@ def test_a_status_other_than_2xx_stops_nothing(server: Any, reply: Any) -> None:
     server.answer = lambda request: reply(409, {"running": 0})
     with pytest.raises(HookUnavailable, match="request POST /stop to MirrorMaker 2's stop hook failed"):
         StopHook(server.url).stop("a->b")
+
+
+@pytest.mark.parametrize("settings", [None, {}, {"topics": "a.*"}])
+def test_a_hook_may_say_with_which_settings_the_flow_starts(server: Any, reply: Any, settings: Any) -> None:
+    """Without the key it does not say."""
+    server.queue = [reply(200, {"running": 1, **({} if settings is None else {"settings": settings})})]
+    assert StopHook(server.url).settings("a->b") == settings
+
+
+@pytest.mark.parametrize("settings", ["topics", ["topics"], {"tasks.max": 2}])
+def test_settings_outside_the_contract_are_refused(server: Any, reply: Any, settings: Any) -> None:
+    """A number would never equal the text that a plan wants."""
+    server.answer = lambda request: reply(200, {"running": 1, "settings": settings})
+    with pytest.raises(HookUnavailable, match="`settings` is no object of texts"):
+        StopHook(server.url).settings("a->b")
