@@ -6,8 +6,8 @@ knowing what is lost.
 **When to run.** The source does not answer, or cannot be trusted any more. If the source still works, run
 `planned_failover`, which loses no record.
 
-If a planned failover was running when the source was lost, give its procedure id as `continue_procedure`: this run uses
-what the planned failover had proven.
+If a planned failover, or `re_replicate_topics`, was running when the source was lost, give its procedure id as
+`continue_procedure`: this run takes its lease, and uses what the planned failover had proven.
 
 **Before you start.** Know who will approve: it cannot be you. Records that the target never got are lost for now;
 `failback` finds these records when the source is back.
@@ -40,7 +40,7 @@ with DAG(
     "unplanned_failover",
     schedule=None,
     catchup=False,
-    max_active_runs=4,
+    max_active_runs=16,
     params=procedure_form("unplanned_failover"),
     default_args=DEFAULT_ARGS,
     tags=TAGS,

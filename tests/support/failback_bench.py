@@ -27,7 +27,7 @@ class WayBack:
     """A failover of the clients from primary to standby, when both logs of `orders` ended at 10, and the failback.
 
     Attributes:
-        failover: the procedure that moved the clients to the standby.
+        failover: the procedure that moved the clients to the standby, with `groups` among them.
         procedure: the failback, once it was opened.
     """
 
@@ -39,6 +39,7 @@ class WayBack:
         armed: bool = False,
         policy: str = "identity",
         denies: Sequence[AclEntry] = (),
+        groups: Sequence[str] = (),
         **choices: Any,
     ) -> None:
         self.bench, self.choices = bench, choices
@@ -48,6 +49,8 @@ class WayBack:
         if denies:
             opening = TargetToOpen(removes_acl_entries=[], denies_old_flow=denies)
             record_fact(self.failover.authority, Step.OPEN_TARGET, opening)
+        if groups:
+            bench.done(self.failover, Step.DRAIN_CONSUMERS, groups=list(groups))
         self._moved(seeded, started)
         if armed:
             arm_fence(self.failover, Step.FENCE_SOURCE, ["orders"])

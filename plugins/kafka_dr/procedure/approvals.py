@@ -141,6 +141,12 @@ def how_to_ask_again(gate: str) -> str:
             f" {gate} alone, without its downstream tasks, and have a second person answer it; then clear"
             f" {Step.RESTORE_POSITIONS} with its downstream tasks."
         )
+    if gate == Step.APPROVE_LOST_CLUSTER:
+        return (
+            "If the run of lost_cluster ends as refused, no client was moved: start a new run. Otherwise clear"
+            f" {gate} alone, without its downstream tasks, and have a second person answer it; then clear the red step"
+            " of each run, with its downstream tasks."
+        )
     if gate == Step.APPROVE_CHANGE:
         return (
             "The flow gets its former configuration again by itself, if it was changed. Start a new run when this run"

@@ -21,11 +21,12 @@ from kafka_dr.procedure.approvals import Approvals, DrillApprovals
 from kafka_dr.procedure.artifacts import Artifacts
 from kafka_dr.procedure.authority import Authority, LeaseAuthority, WithoutUndo
 from kafka_dr.procedure.binding import bound_to
+from kafka_dr.procedure.common_plan import PartApprovals
 from kafka_dr.procedure.entries import ProcedureOpened, newest_fact
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.signatures import JournalSignatures
 from kafka_dr.procedure.systems import Systems
-from kafka_dr.procedures import FAILOVER_DRILL, lease_name
+from kafka_dr.procedures import FAILBACK, FAILOVER_DRILL, lease_name
 from kafka_dr.vocabulary import Entry, Step
 
 
@@ -79,9 +80,7 @@ class Run:
             self.yields_to = journal, self.topology.pair_key(request.source, request.target)
         self.artifacts = Artifacts(Path(self.topology.evidence) / self.id)
         self.progress = Progress(journal, self.id, request, self.artifacts)
-        valid = request.deadlines.approval_valid_seconds
-        kind = Approvals if systems.scope is None else DrillApprovals
-        self.approvals = kind(identity.dag_id, identity.run_id, systems, self.progress, valid)
+        self.approvals = self._approvals(request.deadlines.approval_valid_seconds)
 
     @classmethod
     def connected(cls, identity: Identity, request: Request, topology: Topology, connections: Any) -> Run:
@@ -101,6 +100,13 @@ class Run:
         """Return a run, params included, from what open_procedure wrote in the journal about the run."""
         request, identity = Request(**opened.request), Identity(opened.dag_id, opened.run_id)
         return cls(identity, request, journal, connections.systems(request, topology))
+
+    def _approvals(self, valid_seconds: float) -> Approvals:
+        common = self.request.choices.get("common_plan")
+        if common is not None and self.systems.scope is None:
+            return PartApprovals(self, common, valid_seconds)
+        kind = Approvals if self.systems.scope is None else DrillApprovals
+        return kind(self.identity.dag_id, self.identity.run_id, self.systems, self.progress, valid_seconds)
 
     @cached_property
     def lease(self) -> LeaseAuthority:
@@ -164,6 +170,25 @@ class Run:
     def takes_writes_on_both(self) -> bool:
         """Whether both flows of the pair always run: then clients write their own topics on both clusters."""
         return self.topology.graph.both_run(self.request.source, self.request.target)
+
+    @property
+    def source_stays_open(self) -> bool:
+        """Whether, in a failback, clients stay on the source and write there that did not come from the target.
+
+        So it is where both flows always run and, unless naming is identity, where flows of other clusters come to the
+        source (aggregation). Only the groups that the last failover moved go back then, and no write is fenced on the
+        source, because clients that stay write to topics of the same names.
+        """
+        if self.identity.dag_id != FAILBACK.dag_id:
+            return False
+        graph, request = self.topology.graph, self.request
+        aggregates = any(edge.source != request.target for edge in graph.usual(graph.into(request.source)))
+        return self.takes_writes_on_both or (aggregates and self.topology.naming.policy != "identity")
+
+    @property
+    def flow_runs_on(self) -> bool:
+        """Whether the flow source->target runs on in this run: in a failback where both flows always run."""
+        return self.source_stays_open and self.takes_writes_on_both
 
     @property
     def naming(self) -> Naming:

@@ -36,7 +36,7 @@ from kafka_dr.procedure.progress import WaitLonger, not_done
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry, Step
 
-_WAKE_AFTER = timedelta(seconds=5)
+WAKE_AFTER = timedelta(seconds=5)
 #: How long a step waits for the journal before it begins, and between two attempts, in seconds.
 _JOURNAL_SECONDS, _JOURNAL_PAUSE = 60.0, 1.0
 
@@ -225,8 +225,8 @@ class ProcedureStep(JournaledStep, BaseOperator):
             except WaitLonger as wait:
                 self.log.info("%s", wait)
                 lasted = wait.outlasted
-                kwargs = {} if lasted is None else {"outlasted": lasted + _WAKE_AFTER.total_seconds()}
-        self.defer(trigger=TimeDeltaTrigger(_WAKE_AFTER), method_name="resume", kwargs=kwargs)
+                kwargs = {} if lasted is None else {"outlasted": lasted + WAKE_AFTER.total_seconds()}
+        self.defer(trigger=TimeDeltaTrigger(WAKE_AFTER), method_name="resume", kwargs=kwargs)
         return None
 
     def run_once(self, procedure: Run, context: Any, woken: bool = False) -> dict[str, Any]:

@@ -148,10 +148,14 @@ class ProcedureGate(JournaledStep, HITLOperator):
                     " the reason; then start a new run.",
                 )
             approval = self._approval(procedure, self.digest(procedure) or "", context)
-            given = procedure.signatures.sign_fact(procedure.id, self.task_id, ApprovalGiven(**vars(approval)))
-            record_fact(procedure.authority, self.task_id, given)
-            record_fact(procedure.authority, self.task_id, GateApproved(asked=True, **vars(approval)))
+            self.record_approval(procedure, approval)
             return {"done": self.task_id}
+
+    def record_approval(self, procedure: Run, approval: Approval) -> None:
+        """Write an approval to the journal, signed, and the gate's outcome."""
+        given = procedure.signatures.sign_fact(procedure.id, self.task_id, ApprovalGiven(**vars(approval)))
+        record_fact(procedure.authority, self.task_id, given)
+        record_fact(procedure.authority, self.task_id, GateApproved(asked=True, **vars(approval)))
 
     def _approval(self, procedure: Run, digest: str, context: Any) -> Approval:
         """Return the approval of exactly this digest that Airflow's API has recorded.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab.checker.readers import Place
@@ -38,14 +38,17 @@ def commit(lab: Lab, alias: str, group: str, positions: dict[Place, int]) -> Non
 class OwnProducer:
     """Writes unique records to partitions of one cluster until it is stopped.
 
+    Args:
+        name: stands in the records, so that several producers write different ones; None: the cluster's alias.
+
     Attributes:
         acknowledged: records that the cluster has acknowledged.
         refused: names of errors.
     """
 
-    def __init__(self, lab: Lab, alias: str, places: Iterable[Place]) -> None:
+    def __init__(self, lab: Lab, alias: str, places: Iterable[Place], name: str | None = None) -> None:
         self._settings: dict[str, Any] = {**lab.client_properties(alias, "producer"), "log_level": 0}
-        self._alias, self._places = alias, list(places)
+        self._name, self._places = name or alias, list(places)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
         self.acknowledged, self.refused = 0, set[str]()
@@ -55,7 +58,7 @@ class OwnProducer:
         for number, (topic, partition) in enumerate(itertools.cycle(self._places)):
             if self._stop.is_set():
                 break
-            value = f"{self._alias} {number}".encode()
+            value = f"{self._name} {number}".encode()
             producer.produce(topic, value, partition=partition, on_delivery=self._delivered)
             producer.poll(0)
             time.sleep(PAUSE_SECONDS / len(self._places))
@@ -70,6 +73,48 @@ class OwnProducer:
     @contextmanager
     def writing(self) -> Iterator[OwnProducer]:
         """Write for the block."""
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            self._thread.join(40)
+
+
+class OwnConsumer:
+    """Reads topics of one cluster in a group of its own until it is stopped.
+
+    Attributes:
+        read: number of records.
+        refused: names of errors.
+    """
+
+    def __init__(self, lab: Lab, alias: str, group: str, topics: Iterable[str]) -> None:
+        self._settings: dict[str, Any] = {
+            **lab.client_properties(alias, "consumer"),
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+        self._topics = list(topics)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self.read, self.refused = 0, set[str]()
+
+    def _read(self) -> None:
+        consumer = Consumer(self._settings)
+        consumer.subscribe(self._topics)
+        while not self._stop.is_set():
+            message = consumer.poll(0.5)
+            if message is not None and message.error():
+                self.refused.add(message.error().name())
+            elif message is not None:
+                self.read += 1
+        consumer.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[OwnConsumer]:
+        """Read for the block."""
         self._thread.start()
         try:
             yield self

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kafka_dr.actions.failback.stranded_decision import mode_of
 from kafka_dr.actions.fencing.stable_log_ends import newest_records
+from kafka_dr.actions.replication.group_sync import group_sync_runs
 from kafka_dr.actions.replication.stop import STOPPED, stop_flow
 from kafka_dr.actions.scope.flow_scope import scope_now
 from kafka_dr.config.settings import Flow
+from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.connect_checks import hook_blockers
@@ -35,21 +38,29 @@ def refuse_unusable_flows(procedure: Run) -> None:
             )
 
 
-def refuse_both_take_writes(procedure: Run) -> None:
-    """Refuse if both flows of the pair always run, because then the new primary has clients of its own.
+def refuse_unusable_pair(procedure: Run) -> None:
+    """Refuse what a failback cannot do where clients stay on the new primary that did not come from the old cluster.
 
-    A failback fences all clients of the cluster that they leave, and leaves it fenced and its flow stopped.
+    Such a failback does not delete the flow back's copies, which have records of those clients, too; and a flow back
+    that runs on must not overwrite positions.
     """
-    if not procedure.takes_writes_on_both:
+    if not procedure.source_stays_open:
         return
-    source, target = procedure.request.source, procedure.request.target
-    raise NotReady(
-        f"Both flows between {target} and {source} always run: a failback would stop {source}'s own clients, too",
-        f"the topology has `runs: always` for {target}->{source} and {source}->{target}, so {source} takes writes of"
-        " clients that belong there, and a failback moves and fences all clients",
-        "Nothing was changed. Move only the clients back that the last failover had moved, by hand, as"
-        " runbooks/topologies.md#the-way-back-on-an-active-active-pair says.",
-    )
+    source, target, flow = procedure.request.source, procedure.request.target, procedure.flow
+    if mode_of(procedure) is Mode.RECREATE:
+        raise NotReady(
+            f"Mode recreate is not possible while other clients stay on {source}",
+            f"by the flows of the topology {source} also has clients that did not come from {target}, and the copies of"
+            f" {source}->{target} have their records, too",
+            f"Nothing was changed. Start a new run with mode append: stranded records stay where they are on {target}.",
+        )
+    if procedure.flow_runs_on and group_sync_runs(procedure) is not False:
+        raise NotReady(
+            f"MirrorMaker 2 may overwrite positions of the groups that return to {target}",
+            f"{flow.connectors.checkpoint.name} has sync.group.offsets.enabled=true, or does not answer, and the flow"
+            f" {source}->{target} runs on",
+            "Nothing was changed. Set sync.group.offsets.enabled of this connector to false, then start a new run.",
+        )
 
 
 def refuse_overlapping(procedure: Run) -> None:

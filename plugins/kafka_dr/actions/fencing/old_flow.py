@@ -23,15 +23,21 @@ def writers_on_target(procedure: Run) -> frozenset[str]:
 def flow_denials(procedure: Run, rules: AclRules, topics: Iterable[str]) -> tuple[AclEntry, ...]:
     """Return the entries that keep the flow source->target from writing these topics of the source to the target.
 
+    None if the flow runs on, because clients that belong on the source stay there.
+
     Args:
         rules: the target's ACL entries as they are once clients may work there.
     """
+    if procedure.flow_runs_on:
+        return ()
     data_topics = [procedure.naming.remote(procedure.request.source, topic) for topic in topics]
     return writer_denials(rules, data_topics, writers_on_target(procedure))
 
 
 def old_flow_text(procedure: Run, rules: AclRules, denials: Iterable[AclEntry]) -> str:
     """Return a sentence for the evidence on what keeps the old flow from writing to the target."""
+    if procedure.flow_runs_on:
+        return f"the flow {procedure.request.source}->{procedure.request.target} always runs, and goes on"
     writers, topics = writers_on_target(procedure), {e.name for e in denials if e.permission == "deny"}
     problem = why_not_harmless(rules, procedure.request.target, writers)
     if problem and not topics:

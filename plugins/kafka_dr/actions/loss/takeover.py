@@ -1,4 +1,6 @@
-"""Take lease and proofs of a planned failover (the earlier run) that an unplanned failover (this run) continues.
+"""Take lease and proofs of an earlier run whose source died, which an unplanned failover (this run) continues.
+
+The earlier run is a planned failover, or one of re_replicate_topics, which proves nothing that this run could use.
 
 Invariants
 1. One of the two runs holds the lease. A transfer and the planned run's journal entry about it are one transaction.
@@ -40,7 +42,7 @@ from kafka_dr.procedure.entries import (
     newest_fact,
 )
 from kafka_dr.procedure.run import Run
-from kafka_dr.procedures import PLANNED_FAILOVER
+from kafka_dr.procedures import PLANNED_FAILOVER, RE_REPLICATE_TOPICS
 from kafka_dr.recorder.history import PARTITION
 from kafka_dr.vocabulary import Entry, Step
 
@@ -52,6 +54,8 @@ _PROVING = (
     Step.STOP_MIRROR_MAKER,
     Step.TRANSLATE_OFFSETS,
 )
+#: DAGs whose runs stop on the way, with the lease, when their source dies.
+_CONTINUED = (PLANNED_FAILOVER.dag_id, RE_REPLICATE_TOPICS.dag_id)
 _CONTRADICTING_ERRORS = frozenset({FenceNotProven.__name__, Contradiction.__name__})
 
 
@@ -59,11 +63,11 @@ _CONTRADICTING_ERRORS = frozenset({FenceNotProven.__name__, Contradiction.__name
 
 
 def take_over(procedure: Run) -> None:
-    """Take the lease from the planned run that this run continues, if any, unless this run holds the lease already.
+    """Take the lease from the earlier run that this run continues, if any, unless this run holds the lease already.
 
     Raises:
-        Refusal: the planned run cannot be continued.
-        LeaseLost: the planned run wrote a journal entry during the transfer.
+        Refusal: the earlier run cannot be continued.
+        LeaseLost: the earlier run wrote a journal entry during the transfer.
     """
     continued, lease = procedure.progress.continues, procedure.journal.lease(procedure.pair)
     if continued is None or (lease is not None and lease.holder == procedure.id):
@@ -89,14 +93,11 @@ _UNKNOWN_PROCEDURE = (
 def _refusal_of(procedure: Run, earlier: Run, holder: str | None) -> tuple[str, str] | None:
     """Return (why the earlier run cannot be continued, what to do); None if it can. `holder` is the lease's holder."""
     earlier_request, request = earlier.request, procedure.request
-    if (earlier.identity.dag_id, earlier_request.source, earlier_request.target) != (
-        PLANNED_FAILOVER.dag_id,
-        request.source,
-        request.target,
-    ):
+    same_clusters = (earlier_request.source, earlier_request.target) == (request.source, request.target)
+    if earlier.identity.dag_id not in _CONTINUED or not same_clusters:
         return (
             f"{earlier.id} is a {earlier.identity.dag_id} from {earlier_request.source} to {earlier_request.target}",
-            "Start a new run whose continue_procedure is a planned failover with the same source and target.",
+            f"Start a new run whose continue_procedure is a {' or '.join(_CONTINUED)} with the same source and target.",
         )
     if holder != earlier.id:
         wait = "" if holder is None else f"Wait until {holder} has ended. "

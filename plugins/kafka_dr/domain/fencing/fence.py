@@ -11,7 +11,8 @@ Invariants
 2. A fence adds only ACL entries that the cluster lacks, and removes only ALLOW entries for User:*; so lifting the fence
    restores the earlier ACL entries exactly.
 3. Every entry that a fence adds to refuse an operation is literal on a name of the scope; but a group whose name has
-   a slash is denied by the patterns of the client's own ALLOW entries, also on other groups under these patterns.
+   a slash is denied by the patterns of the client's own ALLOW entries, also on other groups under these patterns. A
+   scope that is `literal` has no such exception.
 """
 
 from __future__ import annotations
@@ -44,11 +45,16 @@ _OPERATIONS = {
 
 @dataclass(frozen=True)
 class FenceScope:
-    """What a fence denies: one operation on the named resources of one type."""
+    """What a fence denies: one operation on the named resources of one type.
+
+    Attributes:
+        literal: whether nothing may be denied on any other name.
+    """
 
     resource_type: str
     operation: str
     names: frozenset[str]
+    literal: bool = False
 
     @classmethod
     def writes(cls, topics: Iterable[str]) -> FenceScope:
@@ -56,9 +62,13 @@ class FenceScope:
         return cls("topic", "write", frozenset(topics))
 
     @classmethod
-    def group_reads(cls, groups: Iterable[str]) -> FenceScope:
-        """Return the scope of a fence that denies joining these groups and committing positions for them."""
-        return cls("group", "read", frozenset(groups))
+    def group_reads(cls, groups: Iterable[str], literal: bool = False) -> FenceScope:
+        """Return the scope of a fence that denies joining these groups and committing positions for them.
+
+        Args:
+            literal: whether no other group may be denied anything.
+        """
+        return cls("group", "read", frozenset(groups), literal)
 
     @property
     def other_operations(self) -> tuple[str, ...]:
@@ -188,11 +198,11 @@ def _replacements(
 def _denials(rules: AclRules, scope: FenceScope, client: str, names: Iterable[str]) -> Iterator[AclEntry]:
     """Yield DENY entries against a client: literal on each name, but for names with a slash.
 
-    A name with a slash is denied by the patterns of the client's ALLOW entries that cover the name. The authorizer of
-    brokers with ZooKeeper stores no literal entry for a group whose name has a slash.
+    A name with a slash is denied by the patterns of the client's ALLOW entries that cover the name, unless the scope is
+    literal. The authorizer of brokers with ZooKeeper stores no literal entry for a group whose name has a slash.
     """
     names = set(names)
-    with_slash = {name for name in names if "/" in name}
+    with_slash = set() if scope.literal else {name for name in names if "/" in name}
     for name in sorted(names - with_slash):
         yield _deny(scope, name, client)
     for entry in sorted(rules.entries) if with_slash else ():

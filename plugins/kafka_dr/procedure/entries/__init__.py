@@ -10,6 +10,7 @@ from kafka_dr.procedure.entries.drills import *
 from kafka_dr.procedure.entries.fact import *
 from kafka_dr.procedure.entries.fencing import *
 from kafka_dr.procedure.entries.guarding import *
+from kafka_dr.procedure.entries.lost_cluster import *
 from kafka_dr.procedure.entries.planning import *
 from kafka_dr.procedure.entries.positions import *
 from kafka_dr.procedure.entries.re_replication import *

@@ -7,12 +7,12 @@ or an authorizer. `acl_entries_added` is the number of the fence's ACL entries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_dr.domain.kafka_model.acl import AclEntry
 from kafka_dr.domain.kafka_model.transactions import OpenTransaction
-from kafka_dr.procedure.entries.fact import Intent, Note, OrAbsent, StepOutcome, WatchedFact
+from kafka_dr.procedure.entries.fact import Intent, Line, Note, OrAbsent, StepOutcome, WatchedFact, newest_fact
 from kafka_dr.procedure.entries.records import (
     Approval,
     DrainHookAnswer,
@@ -115,6 +115,8 @@ class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
         brokers_dead: ids of brokers with replicas of these topics on which nothing was proven, as they were not live.
         producers: the producers that the source's brokers list on the plan's partitions.
         topics_since_forecast: topics that move and are not in the plan, as they were created after the forecast.
+        left_open: True if no write was fenced, because clients stay on the source that do not move; the cut-off is then
+            the log ends when the applications were asked to stop.
     """
 
     approval: Approval
@@ -127,11 +129,18 @@ class ProducersFenced(StepOutcome, steps=(Step.FENCE_PRODUCERS,)):
     brokers_dead: OrAbsent[Sequence[int]] = None
     producers: OrAbsent[ObservedProducers] = None
     topics_since_forecast: OrAbsent[Sequence[PlannedTopic]] = None
+    left_open: OrAbsent[bool] = None
     still_after_seconds: float
     open_transactions: Sequence[OpenTransaction]
     transactions_aborted: Sequence[OpenTransaction]
     fenced_at: str | None
     cut_off: Receipt
+
+
+def was_left_open(entries: Iterable[Line]) -> bool:
+    """Whether, by the journal entries of a procedure, it fences no write on its source, where other clients stay."""
+    fenced = newest_fact(entries, ProducersFenced)
+    return bool(fenced and fenced.left_open)
 
 
 class ConsumersDrained(StepOutcome, steps=(Step.DRAIN_CONSUMERS,)):

@@ -41,9 +41,12 @@ class MirrorMakerStopped(StepOutcome, steps=(Step.STOP_MIRROR_MAKER,)):
         states: in an unplanned failover, state by connector, or in dedicated mode by flow; `still_stopping`: the
             connectors or the flow that had not stopped yet.
         worker_silent: why the worker did not answer the request to stop; None if the worker answered.
+        cut_off: receipt of source offsets, by partition, if the flow runs on: the target has, below the boundary, the
+            records below these offsets; None if the flow is stopped.
     """
 
     boundary: Receipt
+    cut_off: OrAbsent[Receipt] = None
     replicated: OrAbsent[Receipt] = None
     stopped: OrAbsent[Sequence[str]] = None
     partitions_drained: OrAbsent[int] = None

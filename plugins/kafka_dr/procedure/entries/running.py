@@ -219,6 +219,7 @@ class SourceReturned(StepOutcome, steps=(Step.RETURN_TO_SOURCE,)):
         left_on_returned_cluster: steps of a failback whose changes stay, whether or not the source was fenced.
         settings_restored: connectors that have their former settings again; set only by a change of a flow.
         flow_after_return: whether records flow with the former settings, as a sentence; set as `settings_restored`.
+        fence_kept_for: another run of a common plan, which has opened its target; the source's fence stays for it.
     """
 
     touched: bool
@@ -235,6 +236,7 @@ class SourceReturned(StepOutcome, steps=(Step.RETURN_TO_SOURCE,)):
     left_on_returned_cluster: OrAbsent[Sequence[str]] = None
     settings_restored: OrAbsent[Sequence[str]] = None
     flow_after_return: OrAbsent[str] = None
+    fence_kept_for: OrAbsent[str] = None
 
 
 class ClosingBegun(Intent, steps=(Step.CLOSE_PROCEDURE,)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.failback.resync_scope import (
-    refuse_both_take_writes,
     refuse_overlapping,
     refuse_unusable_flows,
+    refuse_unusable_pair,
     stop_flows,
 )
 from kafka_dr.actions.failback.returned_cluster_fence import count_still_partitions, groups_of_source, refuse_unfenced
@@ -39,7 +39,7 @@ class FenceReturnedCluster(ProcedureStep):
         returned cluster, and no stable log ends are awaited.
         """
         last_failover(procedure)  # With source and target swapped, this fence would stop every client.
-        refuse_both_take_writes(procedure)
+        refuse_unusable_pair(procedure)
         refuse_unusable_flows(procedure)
         refuse_overlapping(procedure)
         swapped, mirrored = procedure.reversed, mirrored_of(procedure, procedure.systems.source.topics())

@@ -35,7 +35,7 @@ class SeedFlowBack(ProcedureStep):
         prepared = procedure.artifacts.load(procedure.progress.require(TopicsPrepared).prepared)
         flow, seeds, ids = procedure.flow, seeds_since_failover(procedure), refuse_lacking(procedure, prepared["topic"])
         worker, name = procedure.systems.flow_connectors(flow), flow.connectors.by_kind["source"]
-        if flow_runs(procedure, flow):
+        if procedure.flow_runs_on or flow_runs(procedure, flow):
             return self._accept_running(procedure, seeds, ids)
         current = worker.offsets().of(flow.source)
         starts = start_offsets(procedure, seeds, current)
@@ -57,7 +57,7 @@ class SeedFlowBack(ProcedureStep):
         )
 
     def _accept_running(self, procedure: Run, seeds: SeedRecord, ids: dict[str, str]) -> FlowBackSeeded:
-        """Return the outcome for a flow back that runs already, and is therefore not seeded.
+        """Return the outcome for a flow back that runs already, or always, and is therefore not seeded.
 
         Args:
             seeds: how the failover and later failback runs have seeded this flow.
@@ -66,7 +66,7 @@ class SeedFlowBack(ProcedureStep):
         Raises:
             Refusal: mode recreate; or no procedure started the flow, and both directions write to the same topics.
         """
-        name = procedure.flow.connectors.by_kind["source"]
+        name, always = procedure.flow.connectors.by_kind["source"], procedure.flow_runs_on
         if mode_of(procedure) is Mode.RECREATE:
             raise Refusal(
                 f"{name} runs, though prepare_topics had stopped this connector",
@@ -87,7 +87,7 @@ class SeedFlowBack(ProcedureStep):
             seeded=0,
             ran_before=True,
             connector=name,
-            why_not=f"{name} runs, and continues from its own offsets",
+            why_not=f"{name} {'always runs' if always else 'runs'}, and continues from its own offsets",
             seeds=self._save_seeds(procedure, {}),
             topic_ids=ids,
         )

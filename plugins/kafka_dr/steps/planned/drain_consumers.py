@@ -35,10 +35,12 @@ class DrainConsumers(ProcedureStep):
         procedure.approvals.require_plan()
         planned, excluded = planned_groups(procedure), [exclusion.group for exclusion in excluded_groups(procedure)]
         self._let_finish(procedure, planned)
-        add_fence(procedure, self.task_id, FenceScope.group_reads([*planned, *excluded]))
+        add_fence(procedure, self.task_id, FenceScope.group_reads([*planned, *excluded], procedure.source_stays_open))
         # Groups created since the forecast move too; no approval covers them yet, so review_translation asks.
         groups = groups_now(procedure)
-        fence_entries = add_fence(procedure, self.task_id, FenceScope.group_reads([*groups, *excluded]))
+        fence_entries = add_fence(
+            procedure, self.task_id, FenceScope.group_reads([*groups, *excluded], procedure.source_stays_open)
+        )
         wait_until_empty(procedure, self.task_id, groups)
         frame, since = self._frozen_positions(procedure, groups)
         return ConsumersDrained(

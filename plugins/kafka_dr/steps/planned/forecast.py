@@ -16,7 +16,7 @@ from kafka_dr.actions.readiness.plan import (
     refuse_unknown_groups,
     target_opening,
 )
-from kafka_dr.actions.scope.flow_scope import flows_of_move
+from kafka_dr.actions.scope.flow_scope import flows_of_move, notes_on_stay
 from kafka_dr.actions.scope.internal_topics import checkpoints_of, offset_syncs_of
 from kafka_dr.actions.scope.offset_option import option_of
 from kafka_dr.domain.canonical_json import digest_of
@@ -56,12 +56,11 @@ class Forecast(ProcedureStep):
 
 def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForecast, ...]) -> FailoverPlan:
     writes = FenceScope.writes([*observed.scope, procedure.systems.own_names.probe])
-    reads = FenceScope.group_reads(observed.groups)
+    reads = FenceScope.group_reads(observed.groups, procedure.source_stays_open)
+    scopes = (reads,) if procedure.source_stays_open else (writes, reads)
     exempt = procedure.exempt(observed.source.alias)
     existing = {"topic": observed.source.topics, "group": observed.source.groups}
-    fences = [
-        fence_changes(observed.source.rules, scope, exempt, existing[scope.resource_type]) for scope in (writes, reads)
-    ]
+    fences = [fence_changes(observed.source.rules, scope, exempt, existing[scope.resource_type]) for scope in scopes]
     opening = target_opening(procedure, observed)
     lag, ready = lag_of(observed), procedure.progress.require(ReadinessChecked)
     logged = read_logged_clients(procedure, observed)
@@ -88,7 +87,7 @@ def _build_plan(procedure: Run, observed: Observation, groups: tuple[GroupForeca
         start_reverse=procedure.request.start_reverse_replication,
         lag=lag,
         drain_seconds=lag / ready.records_per_second if ready.records_per_second else None,
-        unproven=(*ready.notes, *logged_notes(logged, observed.has_fence_hook)),
+        unproven=(*ready.notes, *logged_notes(logged, observed.has_fence_hook), *notes_on_stay(procedure)),
         excluded=_list_excluded(procedure, groups),
         abort_open_transactions=procedure.request.abort_open_transactions,
         cool_down=procedure.progress.cool_down,

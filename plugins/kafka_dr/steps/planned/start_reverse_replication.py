@@ -77,8 +77,13 @@ class StartReverseReplication(ProcedureStep):
         return FlowStarted(started=False, disabled=disabled)
 
     def _refuse_loop(self, procedure: Run) -> None:
-        """Refuse to start the reverse flow while a source connector of the forward flow is not STOPPED."""
+        """Refuse to start the reverse flow while a source connector of the forward flow is not STOPPED.
+
+        Nothing is refused if the forward flow runs on, because clients that belong on the source stay there.
+        """
         flow = procedure.flow
+        if procedure.flow_runs_on:
+            return
         for forward in procedure.mirror_maker(flow).not_stopped():
             raise Refusal(
                 f"{forward.name} is not STOPPED",

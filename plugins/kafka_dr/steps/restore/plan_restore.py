@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr.actions.replication.group_sync import group_sync_runs
 from kafka_dr.actions.restore import (
     DELETE,
     LEFT,
@@ -13,7 +14,6 @@ from kafka_dr.actions.restore import (
     changed_since,
     compare_positions,
     digest_of_rows,
-    group_sync_runs,
     groups_with,
     refuse_living,
     undone_procedure,

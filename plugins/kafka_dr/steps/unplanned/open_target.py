@@ -17,6 +17,7 @@ from kafka_dr.domain.fencing.armed_fence import ARMED
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import Refusal
+from kafka_dr.procedure.common_plan import PartApprovals
 from kafka_dr.procedure.entries import SourceFenced
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.planned.open_target import OpenTarget
@@ -38,6 +39,7 @@ class OpenWithoutSource(OpenTarget):
                 f"return_to_source has begun to lift the fence on {procedure.request.source}",
                 "Wait for return_to_source, or clear return_to_source if that step failed; then start a new run.",
             )
+        refuse_reopened_by_pair(procedure)
         mirror_maker_still_stopped(procedure)
         group_sync_stopped(procedure, self.task_id)
         if not begun:
@@ -57,6 +59,18 @@ class OpenWithoutSource(OpenTarget):
             FenceScope.group_reads(groups_of(procedure)),
         )
         return [(scope, client_principals(rules, scope, exempt)) for scope in scopes]
+
+
+def refuse_reopened_by_pair(procedure: Run) -> None:
+    """Refuse if another run of the common plan returns to the source: its rollback may lift what fences the source."""
+    approvals = procedure.approvals
+    other = approvals.pair_in("reopens") if isinstance(approvals, PartApprovals) else None
+    if other is not None and procedure.progress.require(SourceFenced).fenced != ARMED:
+        raise Refusal(
+            "Another pair of the common plan returns to the lost cluster",
+            f"{other} may have lifted the fence of {procedure.request.source}, on which this run relies",
+            "The procedure returns to the source by itself. Start a new run of unplanned_failover for this pair alone.",
+        )
 
 
 def refuse_living_groups(procedure: Run) -> None:

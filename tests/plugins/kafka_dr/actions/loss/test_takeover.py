@@ -205,7 +205,8 @@ def test_only_a_planned_failover_is_continued(make_bench: Any) -> None:
     bench.params = bench.params | {"continue_procedure": "unplanned_failover-u0"}
     with pytest.raises(
         AirflowFailException,
-        match="is a unplanned_failover from primary to standby.*is a planned failover with the same",
+        match="is a unplanned_failover from primary to standby.*is a planned_failover or re_replicate_topics with the"
+        " same",
     ):
         OpenProcedure(task_id=OPEN.value).execute(bench.context("u1"))
 

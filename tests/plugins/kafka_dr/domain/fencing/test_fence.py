@@ -389,3 +389,12 @@ def test_a_group_with_a_slash_is_denied_by_the_clients_own_patterns() -> None:
         acl("deny", "User:app-b", "read", "billing", resource_type="group"),
     }
     assert still_allowed(rules.with_entries(found.added), scope, EXEMPT) == []
+
+
+def test_a_literal_scope_denies_no_other_group() -> None:
+    """Where other clients stay; brokers with ZooKeeper refuse such an entry, and the fence is then not proven."""
+    rules = AclRules(frozenset({acl("allow", "User:app-a", "read", "*", resource_type="group")}))
+    found = fence_changes(rules, FenceScope.group_reads(["team/1", "billing"], literal=True), EXEMPT)
+    assert set(found.added) == {
+        acl("deny", "User:app-a", "read", name, resource_type="group") for name in ("team/1", "billing")
+    }

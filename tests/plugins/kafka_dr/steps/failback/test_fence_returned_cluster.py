@@ -221,32 +221,6 @@ def test_a_flow_in_dedicated_mode_that_its_hook_starts_is_accepted(make_bench: A
     assert fence(way)["stopped"]
 
 
-@pytest.mark.parametrize(("runs", "refused"), [("always", True), ("in_turn", False)])
-def test_a_pair_that_takes_writes_on_both_is_refused_before_anything_is_touched(
-    make_bench: Any, runs: str, refused: bool
-) -> None:
-    """The new primary has clients of its own, which a failback would fence."""
-    flows = [
-        {
-            "source": source,
-            "target": target,
-            "connect": f"connect_{target}",
-            "connectors": {kind: f"{source[0]}.{kind}" for kind in ("source", "checkpoint")},
-            "runs": runs,
-        }
-        for source, target in (("primary", "standby"), ("standby", "primary"))
-    ]
-    way = WayBack(make_bench(flows=flows, naming={"policy": "default"}), policy="default")
-    acls, states = {alias: set(cluster.acls) for alias, cluster in way.bench.clusters.items()}, dict(way.worker.states)
-    if not refused:
-        assert fence(way)["returned_cluster"] == "primary"
-        return
-    with pytest.raises(AirflowFailException, match="Both flows between primary and standby always run.*own clients"):
-        fence(way)
-    assert {alias: set(cluster.acls) for alias, cluster in way.bench.clusters.items()} == acls
-    assert way.worker.states == states
-
-
 def test_connectors_that_mirror_a_topic_twice_are_refused_before_anything_is_touched(make_bench: Any) -> None:
     """The flow back would copy its records once by each; topic and connectors are named."""
     names = {"source": "p.source", "checkpoint": "p.checkpoint"}, {"source": ["s.low", "s.high"], "checkpoint": "s.c"}
