@@ -74,6 +74,7 @@ OWNER = _switch(
     "The program that puts connectors or ACL entries back, such as an operator, does not act during this run.",
 )
 APPROVAL_WAIT = _seconds("approval_wait_seconds", "How long a gate waits for an answer")
+VERIFY_WAIT = _seconds("verify_seconds", "How long verify_clients waits for groups on the target")
 COMMON = (
     *ENDS,
     _text("topics", 10_000, _PATTERNS, shortest=0),
@@ -81,7 +82,7 @@ COMMON = (
     COOL_DOWN,
     OWNER,
     APPROVAL_WAIT,
-    _seconds("verify_seconds", "How long verify_clients waits for groups on the target"),
+    VERIFY_WAIT,
 )
 START_REVERSE = _switch(
     "start_reverse_replication", "Start the reverse flow at the end, so that the target has a standby."
@@ -135,21 +136,41 @@ RETURNED = (
     ),
     _seconds("catch_up_seconds", "How long the flow back may take to copy what clients wrote since the failover"),
 )
+_OVERRIDE = _text(
+    "override_source_lost",
+    500,
+    "Why clients leave the source although it was not shown to be lost; empty = the source must be shown to be"
+    " lost. The second person who approves the loss sees this reason.",
+)
+_LOOKS = (
+    _seconds("confirm_seconds", "How long the source must be observed to be lost"),
+    _seconds("slow_seconds", "How long an answer of the source may take; a source that takes longer is slow"),
+)
 LOST = (
-    _text(
-        "override_source_lost",
-        500,
-        "Why clients leave the source although it was not shown to be lost; empty = the source must be shown to be"
-        " lost. The second person who approves the loss sees this reason.",
-    ),
+    _OVERRIDE,
     _text(
         "continue_procedure",
         300,
-        "Id of a planned failover during which the source was lost. This run continues it, and uses what it has"
-        " proven.",
+        "Id of a planned failover, or of a run of re_replicate_topics, during which the source was lost. This run"
+        " continues it, and uses what it has proven.",
     ),
-    _seconds("confirm_seconds", "How long the source must be observed to be lost"),
-    _seconds("slow_seconds", "How long an answer of the source may take; a source that takes longer is slow"),
+    *_LOOKS,
+)
+PART = _text(
+    "common_plan",
+    300,
+    "Id of the run of lost_cluster whose plan this run is a part of; lost_cluster sets it. This run then asks nobody,"
+    " and waits for the approval of that plan.",
+)
+LOST_CLUSTER_FIELDS = (
+    _text(
+        "other_targets",
+        1_000,
+        "Aliases of further clusters where clients of the lost cluster go, separated by commas; the routing record"
+        " leads to `target` alone.",
+    ),
+    _OVERRIDE,
+    *_LOOKS,
 )
 UNDONE = (
     _text(

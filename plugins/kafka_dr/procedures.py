@@ -20,10 +20,13 @@ from kafka_dr.form_fields import (
     FENCED,
     KIND,
     LOST,
+    LOST_CLUSTER_FIELDS,
     OWNER,
+    PART,
     RETURNED,
     START_REVERSE,
     UNDONE,
+    VERIFY_WAIT,
     Field,
 )
 from kafka_dr.vocabulary import Step
@@ -40,6 +43,7 @@ GATES = (
     Step.APPROVE_RESTORE,
     Step.APPROVE_CHANGE,
     Step.APPROVE_RE_REPLICATION,
+    Step.APPROVE_LOST_CLUSTER,
     Step.ANNOUNCE_DRILL,
     Step.SIGN_OFF_DRILL,
 )
@@ -117,9 +121,24 @@ UNPLANNED_FAILOVER = ProcedureDefinition(
         *_COMMIT,
         *_MOVE,
     ),
-    (*COMMON, *LOST),
+    (*COMMON, *LOST, PART),
     last_step=Step.VERIFY_CLIENTS,
     needs_source=False,
+)
+#: Starts and follows the unplanned failovers of all pairs of one lost cluster, under one plan.
+LOST_CLUSTER = ProcedureDefinition(
+    "lost_cluster",
+    (
+        Step.OPEN_PROCEDURE,
+        Step.START_PAIRS,
+        Step.PLAN_LOST_CLUSTER,
+        Step.APPROVE_LOST_CLUSTER,
+        Step.FOLLOW_PAIRS,
+    ),
+    (*ENDS, COOL_DOWN, OWNER, APPROVAL_WAIT, VERIFY_WAIT, *LOST_CLUSTER_FIELDS),
+    last_step=Step.FOLLOW_PAIRS,
+    needs_source=False,
+    moves_clients=False,
 )
 FAILBACK = ProcedureDefinition(
     "failback",
@@ -228,6 +247,7 @@ PROCEDURES: Mapping[str, ProcedureDefinition] = {
     for row in (
         PLANNED_FAILOVER,
         UNPLANNED_FAILOVER,
+        LOST_CLUSTER,
         FAILBACK,
         RESTORE_GROUP_OFFSETS,
         RE_REPLICATE_TOPICS,
@@ -251,11 +271,11 @@ def lease_name(dag_id: str, pair: str) -> str:
     """Return the name of the lease that a run of a DAG takes on a pair of clusters.
 
     A drill takes a lease of another name, so that it keeps no procedure from the pair, and so does a procedure that
-    only reads.
+    only reads, and one that leaves all changes to the runs that it starts.
     """
     if dag_id == FAILOVER_DRILL.dag_id:
         return f"drill:{pair}"
-    return f"{dag_id}:{pair}" if only_reads(dag_id) else pair
+    return f"{dag_id}:{pair}" if only_reads(dag_id) or dag_id == LOST_CLUSTER.dag_id else pair
 
 
 def topic_choice(dag_id: str) -> TopicChoice:

@@ -168,6 +168,17 @@ def test_a_run_is_followed_to_its_last_line(planned_lab: Lab, capsys: pytest.Cap
     assert any("run_once" in line and "success" in line for line in lines)
 
 
+def test_a_healthy_flow_is_diagnosed(planned_lab: Lab) -> None:
+    """Airflow runs the steps of diagnose_replication on the lab's flow, and no fault is found."""
+    conf = {"source": "primary", "target": "standby", "reason": "is all well?"}
+    assert run_dag(planned_lab, "diagnose_replication", conf, timeout=180) == 0
+    (path,) = planned_lab.evidence.glob("diagnose_replication-*/evidence.json")
+    evidence = json.loads(path.read_text(encoding="utf-8"))
+    assert evidence["reason_for_outcome"] == "no fault was found"
+    (figures,) = (step["figures"] for step in evidence["steps"] if step["id"] == "diagnose_replication")
+    assert [one["id"] for one in figures["choices"]] == ["group_sync_off"] and figures["not_asked"] == {}
+
+
 def test_nothing_listens_beyond_this_machine(planned_lab: Lab) -> None:
     """Every socket that a process of the lab listens on is bound to 127.0.0.1."""
     mine = {f"socket:[{inode}]" for inode in _listening_inodes(everywhere_only=True)}

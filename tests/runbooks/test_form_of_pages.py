@@ -12,7 +12,7 @@ from kafka_dr.vocabulary import Outcome
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 MOVES = ("planned_failover", "unplanned_failover", "failback")
-PAGES = (*MOVES, "restore_group_offsets", "change_replication", "abort_procedure")
+PAGES = (*MOVES, "lost_cluster", "restore_group_offsets", "change_replication", "abort_procedure")
 WATCHERS = ("watch_old_source", "record_positions", "readiness_check")
 PARTS = ["Does.", "Proves.", "Waits at most.", "If it fails."]
 TABLE = re.compile(r"^\| you see[^|]*\| means \| do \|\n\| --- \| --- \| --- \|\n((?:\|.*\|\n?)+)", re.MULTILINE)
@@ -48,6 +48,19 @@ def problems_of(section: str) -> list[str]:
         return [*problems, "no table after what happens if it fails"]
     rows = [row.strip("| ").split(" | ") for row in table.group(1).strip().splitlines()]
     return problems + [f"row {row}" for row in rows if len(row) != 3 or not all(cell.strip() for cell in row)]
+
+
+def cells(row: str) -> int:
+    """How many cells a row of a table has; a bar within code, or behind a backslash, ends no cell."""
+    return len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", row)))
+
+
+@pytest.mark.parametrize("page", sorted(RUNBOOKS.rglob("*.md")), ids=lambda path: path.stem)
+def test_every_row_of_a_table_has_the_cells_of_its_head(page: Path) -> None:
+    """A row with more or fewer is shown shifted, or not at all."""
+    tables = re.findall(r"^(?:\|.*\n)+", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    rows = [(table.splitlines()[0], row) for table in tables for row in table.splitlines()]
+    assert not [row for head, row in rows if cells(row) != cells(head)]
 
 
 #: Pages of procedures that make faults alone exercises on a lab: its results are kept by commit, not by day.
@@ -129,7 +142,12 @@ def test_deadlines_of_a_wait_are_the_codes(page: str, step: str) -> None:
 def test_every_gate_says_what_follows_a_rejection(page: str) -> None:
     """And silence, which counts as one."""
     gates = {step: said for step, said in sections(text_of(page)).items() if step in GATES}
-    assert len(gates) >= {"abort_procedure": 0, "restore_group_offsets": 1, "change_replication": 1}.get(page, 2)
+    assert len(gates) >= {
+        "abort_procedure": 0,
+        "restore_group_offsets": 1,
+        "change_replication": 1,
+        "lost_cluster": 1,
+    }.get(page, 2)
     assert [
         step for step, said in gates.items() if "| `... was rejected`, `... was not answered in time` |" not in said
     ] == []

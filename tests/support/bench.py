@@ -402,6 +402,9 @@ class Bench:
                 for tp, found in within.items()
             }
 
+        def record_at(tp: TopicPartition, offset: int) -> Record:
+            return Record(*tp, offset, 1_000, False, None, cluster.records.get(tp, {}).get(offset, "v").encode(), ())
+
         def last_records(
             partitions: Iterable[TopicPartition], take: Callable[[Any], Any], *_: Any, **__: Any
         ) -> dict[TopicPartition, Tail]:
@@ -411,7 +414,7 @@ class Bench:
                 for end in (cluster.log_ends.get(tp, 0),)
             }
             return {
-                tp: Tail((take(Message(Record(*tp, last, None, False, None, b"v", ()))),) if end else (), 0, end)
+                tp: Tail((take(Message(record_at(tp, last))),) if end else (), 0, end)
                 for tp, (end, last) in ends.items()
             }
 
@@ -428,9 +431,7 @@ class Bench:
         def scan(spans: Mapping[TopicPartition, OffsetSpan], *_: Any, **__: Any) -> Iterator[Record]:
             cluster.answer()
             for tp, span in spans.items():
-                for offset in range(span.start, span.end):
-                    value = cluster.records.get(tp, {}).get(offset, "v").encode()
-                    yield Record(*tp, offset, 1_000, False, None, value, ())
+                yield from (record_at(tp, offset) for offset in range(span.start, span.end))
 
         return SimpleNamespace(
             scan=scan,

@@ -93,6 +93,7 @@ class Cluster:
         self.known_settings = {"num.io.threads"}
         self.members: dict[str, int] = {}
         self.types: dict[str, str] = {}
+        self.stable_ends: dict[TopicPartition, int] = {}
         self.committed: dict[str, dict[TopicPartition, Position]] = {}
         self.settings: dict[str, dict[str, str]] = {}
         self.deleted: list[str] = []
@@ -242,9 +243,10 @@ class Cluster:
     def ends(
         self, partitions: Iterable[TopicPartition], isolation: str = "read_uncommitted", **_: Any
     ) -> dict[TopicPartition, int]:
-        """Return log ends."""
+        """Return log ends; under read_committed at most those of `stable_ends`."""
         self.answer()
-        return {tp: self.log_ends.get(tp, 0) for tp in partitions}
+        stable = self.stable_ends if isolation == "read_committed" else {}
+        return {tp: stable.get(tp, self.log_ends.get(tp, 0)) for tp in partitions}
 
     def starts(self, partitions: Iterable[TopicPartition], **_: Any) -> dict[TopicPartition, int]:
         """Return log starts."""

@@ -62,6 +62,11 @@ class Worker:
         self.answer()
         return self.configs.get(name, self.settings)
 
+    def every_connector(self, **_: Any) -> dict[str, tuple[Any, dict[str, str]]]:
+        """Return state and settings of all connectors."""
+        self.answer()
+        return {name: (self.status(name), self.config(name)) for name in self.states}
+
     def change_settings(self, name: str, wanted: Mapping[str, str | None]) -> None:
         """Change and record settings of a connector; one that runs accepts none."""
         if self.states[name] != "STOPPED":

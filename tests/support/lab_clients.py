@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -49,6 +50,17 @@ def change_or_list_configs(lab: Lab, alias: str, *arguments: str) -> str:
     The library that the product uses knows no quotas.
     """
     return _run_tool(lab, alias, "configs", "kafka.admin.ConfigCommand", *arguments)
+
+
+@contextmanager
+def producer_quota(lab: Lab, alias: str, user: str, bytes_a_second: int) -> Iterator[None]:
+    """Let a user write to a cluster with so many bytes a second only, by a quota of the broker, inside this context."""
+    entity = ("--alter", "--entity-type", "users", "--entity-name", user)
+    change_or_list_configs(lab, alias, *entity, "--add-config", f"producer_byte_rate={bytes_a_second}")
+    try:
+        yield
+    finally:
+        change_or_list_configs(lab, alias, *entity, "--delete-config", "producer_byte_rate")
 
 
 def move_replicas(lab: Lab, alias: str, topic: str, partition: int, brokers: list[int]) -> None:

@@ -104,8 +104,10 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
     progress = procedure.progress
     fenced = progress.done(DataLossAssessed) if progress.without_source else progress.done(ProducersFenced)
     stopped = progress.done(MirrorMakerStopped)
+    # Where a flow's log ends belong together, these are the pair; else the fence gives the cut-off.
+    cut_off = stopped.cut_off if stopped and stopped.cut_off else fenced.cut_off if fenced else None
     bounds = {
-        "cut_off": _offsets(procedure, fenced.cut_off if fenced else None, problems),
+        "cut_off": _offsets(procedure, cut_off, problems),
         "boundary": _offsets(procedure, stopped.boundary if stopped else None, problems),
     }
     since = _loss_since(procedure, closing_at.sequence, problems)

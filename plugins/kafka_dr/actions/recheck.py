@@ -71,14 +71,16 @@ def source_reopened(procedure: Run) -> bool:
 def source_still_fenced(procedure: Run) -> None:
     """Refuse unless the source's fence still holds, by ACL entries, by the fence hook, and by the probe's write.
 
-    Only the fence hook is asked if the source has no authorizer.
+    Only the fence hook is asked if the source has no authorizer. If clients that belong on the source stay there, only
+    the entries against reads of the groups that move are checked.
 
     Raises:
         FenceNotProven: a client has a right that the fence denies (the error names the client's principal), or a
             broker accepted the probe's write.
         KafkaUnavailable: a broker neither accepted nor refused the probe's write.
     """
-    refuse_lifted_hook(procedure)
+    if not procedure.source_stays_open:
+        refuse_lifted_hook(procedure)
     by_acl = procedure.systems.source_acls.authorizer() is Authorizer.BY_ACL
     if by_acl and (still_open := _rights_left(procedure)):
         raise FenceNotProven(
@@ -87,6 +89,8 @@ def source_still_fenced(procedure: Run) -> None:
             "The procedure returns to the source by itself. Find out which user or program removed DENY entries from"
             f" {procedure.request.source}, or gave these principals new rights; then start a new run.",
         )
+    if procedure.source_stays_open:
+        return
     let_in, unclear = sorted_answers(probe_answers(procedure) or {})
     if let_in:
         raise FenceNotProven(
@@ -108,7 +112,7 @@ def source_still_fenced(procedure: Run) -> None:
 def _rights_left(procedure: Run) -> list[str]:
     """Return rights that the fence denies and a client has, by the ACL entries of any live broker, as text."""
     source, exempt = procedure.request.source, procedure.exempt(procedure.request.source)
-    scopes = [FenceScope.writes(topics_of(procedure))]
+    scopes = [] if procedure.source_stays_open else [FenceScope.writes(topics_of(procedure))]
     if procedure.progress.done(ConsumersDrained) is not None:
         scopes.append(FenceScope.group_reads(fenced_groups(procedure)))
 
@@ -123,11 +127,13 @@ def source_ends_are_cut_off(procedure: Run) -> None:
     """Refuse if the source has records from the cut-off on, log ends below the cut-off, or new topics with records.
 
     No entry of the fence covers a topic that is created behind the fence. Only log ends show the writes of a super
-    user, because no ACL stops a super user. The end marker of a transaction moves a log end, too, but is no record.
+    user, because no ACL stops a super user. The end marker of a transaction moves a log end, too, but is no record. If
+    clients that belong on the source stay there, log ends below the cut-off are refused, and nothing else.
     """
     cut_off = cut_off_of(procedure)
     ends = procedure.systems.source.ends(partitions_of_plan(procedure))
-    _refuse_new_topics(procedure)
+    if not procedure.source_stays_open:
+        _refuse_new_topics(procedure)
     shrunk = [f"{tp}: {cut_off[tp]} -> {ends[tp]}" for tp in cut_off if ends[tp] < cut_off[tp]]
     if shrunk:
         raise Contradiction(
@@ -137,6 +143,8 @@ def source_ends_are_cut_off(procedure: Run) -> None:
             " truncated, for example by an unclean leader election, and correct the cause; then start a new run. If a"
             " topic was recreated, check_readiness of the new run says what to do.",
         )
+    if procedure.source_stays_open:
+        return
     written = newest_records(procedure, {tp: cut_off[tp] for tp in cut_off if ends[tp] > cut_off[tp]})
     if written:
         raise FenceNotProven(
@@ -222,7 +230,10 @@ def mirror_maker_still_stopped(procedure: Run) -> None:
     """Refuse if a connector of the flow source -> target is not STOPPED without tasks.
 
     If the source is declared lost, a connector that still stops is accepted, because no record comes from the source.
+    A flow that runs on, because clients that belong on the source stay there, is not checked.
     """
+    if procedure.flow_runs_on:
+        return
     for name, status in connector_states(procedure):
         is_stopping = procedure.progress.without_source and (status.state == STOPPED or still_stopping(procedure, name))
         if not (status.stopped or is_stopping):

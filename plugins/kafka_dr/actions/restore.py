@@ -21,7 +21,7 @@ from kafka_dr.actions.scope.position_frames import COLUMNS, PLACE, TYPES, in_ord
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.offsets.restore_plan import RestorePlan, restore_plan_of
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.errors import BadInput, Contradiction, NotReady, ReadBackFailed, Refusal, SystemUnavailable
+from kafka_dr.errors import Contradiction, NotReady, ReadBackFailed, Refusal
 from kafka_dr.procedure.entries import GroupsCommitted, RestorePlanned, SnapshotTaken, facts_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
@@ -29,7 +29,6 @@ from kafka_dr.vocabulary import Step
 #: Action for a position: has its old value already; write the old value; delete with its group; had no old value, but
 #: its group stays, so leave it; was changed by another writer after the undone procedure, so leave it.
 SAME, WRITE, DELETE, LEFT, SINCE = "same", "write", "delete", "left", "since"
-_GROUP_SYNC = "sync.group.offsets.enabled"
 _NAMED = 10
 
 
@@ -175,16 +174,6 @@ def refuse_living(procedure: Run, groups: list[str]) -> None:
             " Airflow task restore_positions if this run has begun to write positions; otherwise (the outcome of this"
             " run is refused) start a new run.",
         )
-
-
-def group_sync_runs(procedure: Run) -> bool | None:
-    """Whether MirrorMaker 2's group offset sync to the target runs and could overwrite positions; None if unknown."""
-    flow = procedure.flow
-    try:
-        worker, name = procedure.mirror_maker(flow), flow.connectors.checkpoint.name
-        return not worker.status(name).stopped and worker.config(name).get(_GROUP_SYNC, "false") == "true"
-    except (SystemUnavailable, BadInput):
-        return None
 
 
 def planned_restore(procedure: Run) -> tuple[RestorePlan, pd.DataFrame]:

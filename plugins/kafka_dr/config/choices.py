@@ -131,6 +131,8 @@ CHOICES: dict[str, Any] = {
     "acknowledge_cool_down": Reason,
     "override_source_lost": Reason,
     "continue_procedure": ProcedureId,
+    "common_plan": ProcedureId,
+    "other_targets": str,
     "mode": Literal["append", "recreate"],
     "stranded": StrandedRules,
     "compare": Literal["proven", "whole"],

@@ -73,7 +73,7 @@ def check_params(
     problems = [*_unknown(given, foreign)]
     problems += [
         problem
-        for check in (_ends, _reason, *_TOPIC_CHECKS[topics], _switches, _tools, _excluded)
+        for check in (_ends, _further_targets, _reason, *_TOPIC_CHECKS[topics], _switches, _tools, _excluded)
         for problem in check(topology, given)
     ]
     deadlines, deadline_problems = _deadlines(topology, given)
@@ -118,6 +118,22 @@ def _ends(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     elif both_known and topology.find_flow(given["source"], given["target"]) is None:
         flows = ", ".join(f"{flow.source}->{flow.target}" for flow in topology.flows)
         yield f"target: no flow replicates {given['source']}->{given['target']}; flows: {flows}"
+
+
+def _further_targets(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
+    text, source = given.get("other_targets", ""), given.get("source")
+    named = [given.get("target"), *(list_items(text) if isinstance(text, str) else ())]
+    for number, alias in enumerate(named[1:], 1):
+        if alias in (source, *named[:number]):
+            yield f"other_targets: {quoted_value(alias)} is named twice; name each cluster once"
+        elif alias not in topology.aliases or topology.find_flow(str(source), alias) is None:
+            reached = ", ".join(flow.target for flow in topology.flows if flow.source == source)
+            yield f"other_targets: no flow replicates {source}->{quoted_value(alias)}; its flows lead to: {reached}"
+    if named[1:] and "override_source_lost" in given:
+        yield (
+            "override_source_lost: a source that may answer is left for one cluster only, because the run of one pair"
+            " could open it while clients work on another one; leave other_targets out"
+        )
 
 
 def _reason(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from kafka_dr.procedures import (
     CHANGE_REPLICATION,
     DIAGNOSE_REPLICATION,
     FAILOVER_DRILL,
+    LOST_CLUSTER,
     PLANNED_FAILOVER,
     PROCEDURES,
     RE_REPLICATE_TOPICS,
@@ -18,7 +19,8 @@ from kafka_dr.vocabulary import Step
 
 #: DAGs that no rollback belongs to.
 _NEVER_RETURN = tuple(
-    row.dag_id for row in (RESTORE_GROUP_OFFSETS, RECONCILE_CLUSTERS, DIAGNOSE_REPLICATION, FAILOVER_DRILL)
+    row.dag_id
+    for row in (LOST_CLUSTER, RESTORE_GROUP_OFFSETS, RECONCILE_CLUSTERS, DIAGNOSE_REPLICATION, FAILOVER_DRILL)
 )
 #: Tasks without a heading on stuck_procedure.md, each with the page that explains its failures.
 _FAILURES_ELSEWHERE: Mapping[str, str] = {
@@ -26,6 +28,7 @@ _FAILURES_ELSEWHERE: Mapping[str, str] = {
     Step.APPROVE_RESTORE: "restore_group_offsets",
     Step.RESTORE_POSITIONS: "restore_group_offsets",
     **{step: CHANGE_REPLICATION.dag_id for step in CHANGE_REPLICATION.steps if step != Step.OPEN_PROCEDURE},
+    **{step: LOST_CLUSTER.dag_id for step in LOST_CLUSTER.steps if step != Step.OPEN_PROCEDURE},
     Step.SET_BOUNDS: "reconcile_clusters",
     Step.COMPARE_RECORDS: "reconcile_clusters",
     Step.DIAGNOSE_REPLICATION: "diagnose_replication",

@@ -211,7 +211,12 @@ class MoveGuard:
         return entries
 
     def _running_parts(self, procedure: Run) -> dict[str, str]:
-        """Return state by part of the old flow that is not STOPPED, but for parts that are still stopping."""
+        """Return state by part of the old flow that is not STOPPED, but for parts that are still stopping.
+
+        {} after a failback from a cluster whose own clients stay there: its flow runs on.
+        """
+        if procedure.flow_runs_on:
+            return {}
         try:
             states = part_states(procedure, procedure.flow)
         except SystemUnavailable:

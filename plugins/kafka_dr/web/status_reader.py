@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +13,9 @@ from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.evidence.live_status import ProcedureStatus, live_status
 from kafka_dr.domain.fencing.guarded_move import contested_text
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.procedure.entries import entries_about
+from kafka_dr.procedure.entries import Line, PairsStarted, entries_about, newest_fact
+from kafka_dr.procedure.run import Identity
+from kafka_dr.procedures import UNPLANNED_FAILOVER
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.web.sources import journal_of, topology_now
 
@@ -50,7 +52,16 @@ class StatusReader:
         # After the end of a procedure the watcher writes under its own name.
         later = self._journal.entries(Step.WATCH_OLD_SOURCE, kind=Entry.NOTE)
         contested = contested_text([*lines, *entries_about(later, procedure_id)], status.target)
-        return replace(status, contested=contested or "")
+        return replace(status, contested=contested or "", pairs=tuple(self._pairs(lines, now)))
+
+    def _pairs(self, lines: Sequence[Line], now: datetime) -> Iterator[tuple[str, str, str]]:
+        """Yield for each run that lost_cluster started: where clients go, its id, and its outcome or present step."""
+        started = newest_fact(lines, PairsStarted)
+        for pair in started.pairs if started else ():
+            name = Identity(UNPLANNED_FAILOVER.dag_id, pair.run_id).procedure_id
+            status = live_status(name, self._journal.entries(name), now)
+            steps = [f"{step.id}: {step.state}" for step in status.steps if step.began] if status else []
+            yield pair.target, name, (status and status.outcome) or (steps[-1] if steps else "not begun")
 
     def evidence_page(self, procedure_id: str) -> Path | None:
         """Return the path of a procedure's evidence page; None without such a file, or if the person may not read it.

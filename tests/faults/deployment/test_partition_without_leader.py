@@ -19,12 +19,15 @@ from lab.rehearsal.planned import wait_for
 from lab.rehearsal.round_trip import Leaving
 from lab.rehearsal.unplanned import Accident
 from tests.faults.deployment.outages import kill, set_deadlines
+from tests.faults.diagnosis.diagnosed_site import found
 from tests.faults.support.trips import SteppedTrips
 from tests.support.lab_clients import client, move_replicas
 from tests.support.rehearsals import SEED, kept_if_it_fails
 
 #: The broker that is stopped, and that holds the only replica of one partition.
 AWAY = BROKERS[1]
+#: What diagnose_replication finds while a partition of the target has no leader.
+DIAGNOSED = {"partitions_without_leader"}
 _SECONDS = 60.0
 
 
@@ -104,6 +107,7 @@ def test_one_partition_is_without_leader(fresh_lab: Callable[..., Path], tmp_pat
             _judged("back", made.come_back())
 
             made.lose_leader(made.target)
+            assert found(made.driver.whole(made.procedure("diagnose_replication"))) >= DIAGNOSED
             verdict = made.leave(Leaving())
             _, evidence = made.evidence()
             print(evidence["outcome"], evidence["reason_for_outcome"], flush=True)

@@ -275,7 +275,14 @@ class CheckedSite:
 
     @contextmanager
     def entry(
-        self, alias: str, principal: str, resource: str, name: str, operation: str, permission: str = "ALLOW"
+        self,
+        alias: str,
+        principal: str,
+        resource: str,
+        name: str,
+        operation: str,
+        permission: str = "ALLOW",
+        host: str = "*",
     ) -> Iterator[None]:
         """Have one more literal ACL entry inside this context."""
         binding = AclBinding(
@@ -283,7 +290,7 @@ class CheckedSite:
             name,
             ResourcePatternType.LITERAL,
             f"User:{principal}",
-            "*",
+            host,
             AclOperation[operation],
             AclPermissionType[permission],
         )

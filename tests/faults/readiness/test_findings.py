@@ -108,6 +108,18 @@ def second_connector(site: CheckedSite) -> Iterator[None]:
 
 
 @contextmanager
+def unnamed_connector(site: CheckedSite) -> Iterator[None]:
+    """A second source connector copies a topic of the flow from now on, and the topology does not name it."""
+    config = connector_config(site.lab, SOURCE, TARGET, "source")
+    body = {"name": SECOND, "config": config | {"topics": IDLE, "source.consumer.auto.offset.reset": "latest"}}
+    until(lambda: call_worker(site.lab, TARGET, "POST", "/connectors", body).ok, f"{SECOND} to be made", 60.0)
+    try:
+        yield
+    finally:
+        call_worker(site.lab, TARGET, "DELETE", f"/connectors/{SECOND}").raise_for_status()
+
+
+@contextmanager
 def requests_refused(site: CheckedSite, status: int, *methods: str) -> Iterator[None]:
     """Something between Switchback and the Connect worker answers some requests itself."""
     proxy = FaultProxy(site.lab.connect_url(TARGET))
@@ -286,6 +298,7 @@ CASES: dict[str, tuple[Callable[[CheckedSite], Fault], tuple[str, ...], tuple[st
         ("topics_mirrored_once", "stated_topics_agree", "connectors_agree", "connectors_run", *CHANGED),
         (),
     ),
+    "a source connector is not named": (unnamed_connector, ("connectors_named",), ()),
     "the flow's worker belongs to the source": (
         lambda site: site.flow(connect=f"connect_{SOURCE}"),
         ("worker_writes_to_target", "connectors_run", *CHANGED),

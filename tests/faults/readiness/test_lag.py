@@ -20,12 +20,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from lab.environment.state import Lab
+from lab.environment.connect import MIRROR_MAKER
 from lab.threads import run_beside
 from tests.faults.readiness.checked_site import CheckedSite, checked_site, found
 from tests.faults.readiness.one_check import SOURCE, TARGET
 from tests.faults.support.scene import until
-from tests.support.lab_clients import change_or_list_configs
+from tests.support.lab_clients import producer_quota
 
 NUMBERED, PARTITIONS, PAID = "numbered", 3, "paid"
 #: Bytes a second with which MirrorMaker 2 may write: some ten records.
@@ -159,21 +159,6 @@ def numbered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NumberedSite]
         yield made
 
 
-@contextmanager
-def throttled(lab: Lab, bytes_a_second: int) -> Iterator[None]:
-    """Let MirrorMaker 2's principal write to the target with so many bytes a second only, by a quota of the broker."""
-    quota = f"producer_byte_rate={bytes_a_second}"
-    _change_quota(lab, "--add-config", quota)
-    try:
-        yield
-    finally:
-        _change_quota(lab, "--delete-config", "producer_byte_rate")
-
-
-def _change_quota(lab: Lab, *change: str) -> None:
-    change_or_list_configs(lab, TARGET, "--alter", "--entity-type", "users", "--entity-name", "mm2", *change)
-
-
 def rows_of(document: dict[str, Any]) -> dict[Place, int]:
     """What the document says of each partition that lags: source offsets without a copy, at most."""
     return {(row["topic"], row["partition"]): row["records"] for row in document["lag"]["worst"]}
@@ -218,7 +203,7 @@ def test_stopped(numbered: NumberedSite) -> None:
 def test_throttled(numbered: NumberedSite) -> None:
     """A quota lets MirrorMaker 2 copy some ten records a second: each check lies between the truth before and after."""
     numbered.settle()
-    with throttled(numbered.site.lab, THROTTLED):
+    with producer_quota(numbered.site.lab, TARGET, MIRROR_MAKER, THROTTLED):
         numbered.write(5_000)
         for turn in range(4):
             before, began = numbered.missing(), time.time()
@@ -243,7 +228,7 @@ def test_throttled(numbered: NumberedSite) -> None:
 def test_throttled_under_load(numbered: NumberedSite) -> None:
     """More is written than copied: no record that surely was missing is left out, and none is added."""
     numbered.settle()
-    with throttled(numbered.site.lab, THROTTLED), numbered.under_load(RATE):
+    with producer_quota(numbered.site.lab, TARGET, MIRROR_MAKER, THROTTLED), numbered.under_load(RATE):
         time.sleep(5.0)
         for _ in range(3):
             source_before, target_before = numbered.on(SOURCE), numbered.on(TARGET)

@@ -44,11 +44,13 @@ def move_checkpoints(lab: Lab, alias: str) -> str:
 
 
 def change_flow(lab: Lab, alias: str, checkpoint: dict[str, str] | None = None, **changes: Any) -> None:
-    """Change what the topology states of the flow to a cluster, and of its checkpoint connector."""
+    """Change what the topology states of the flow to a cluster, and of its checkpoint connector; None removes it."""
     topology = yaml.safe_load(lab.topology.read_text())
     for flow in topology["flows"]:
         if flow["target"] == alias:
             flow.update(changes)
+            for key in [key for key, value in changes.items() if value is None]:
+                del flow[key]
             flow["connectors"].update({"checkpoint": checkpoint} if checkpoint else {})
     lab.topology.write_text(yaml.safe_dump(topology, sort_keys=False))
 

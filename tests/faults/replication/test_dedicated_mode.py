@@ -15,6 +15,9 @@ from lab.environment.state import DEDICATED, Lab
 from lab.rehearsal.planned import SOURCE, Rehearsal
 from lab.rehearsal.round_trip import Leaving
 from lab.rehearsal.unplanned import Accident
+from tests.faults.diagnosis.diagnosed_site import LIMITS, DiagnosedSite
+from tests.faults.diagnosis.flow_faults import hidden_topic
+from tests.faults.readiness.checked_site import BUSY, GROUP, IDLE, checked_site
 from tests.faults.support import always_on
 from tests.faults.support.lost_scene import LostScene, figures_of, lost_scene, quicken
 from tests.faults.support.scene import planned_without_findings, until
@@ -105,6 +108,28 @@ def test_a_hook_that_only_says_so_is_found_out(fresh_lab: Callable[..., Path], t
         assert json.loads(scene.lab.routing.read_text())["cluster"] == SOURCE
     # It cannot be told to go on, either: a person has to start what the hook has ended.
     assert WITHOUT_REST in figures_of(evidence, "return_to_source")["replication_left_stopped"]
+
+
+def test_a_diagnosis_tells_faults_apart(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A healthy process has no finding; a topic that it may not see, its end and a silent hook are named."""
+    off = ("group_sync_off",)
+    with (
+        checked_site(tmp_path_factory, "identity", limits=LIMITS, dedicated=True) as checked,
+        stepping(checked.lab, tmp_path_factory.mktemp("steps")) as driver,
+    ):
+        site = DiagnosedSite(checked, driver)
+        with StopServer(checked.lab) as hook:
+            for topic in (BUSY, IDLE):
+                checked.write(topic, 6)
+            until(lambda: checked.has_copies(IDLE, BUSY), "the topics to be on the target", 90.0)
+            checked.commit(GROUP, BUSY, checked.ends[BUSY])
+            site.finds(choices=off)
+            with hidden_topic(site):
+                site.finds("topic_hidden", choices=off)
+            site.finds(choices=off)
+            hook.end()
+            site.finds("connector_stopped", choices=off)
+        site.finds("worker_silent")
 
 
 def lose_source(scene: LostScene) -> None:

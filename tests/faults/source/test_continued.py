@@ -201,6 +201,32 @@ def stays_fenced(scene: LostScene) -> None:
     until(closed, "every write to be refused", CLOSED_SECONDS)
 
 
+# About four minutes each.
+@pytest.mark.parametrize("after", ["recreate_target_topics", "start_replication"])
+@pytest.mark.parametrize("policy", ["identity", "default"])
+def test_topics_are_being_copied_again(policy: str, after: str, fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """The copies are deleted, or copied in part, when the source dies: bounds hold, and no group skips a record."""
+    state = fresh_lab(policy, airflow=False)
+    with lost_scene(state, tmp_path) as scene:
+        scene.put_under_load()
+        topic = min(scene.rehearsal.truth.topics)
+        copying = Run(
+            {**PLANNED, "topics": topic, "delete_target_topics": True, "include_compacted": True},
+            dag_id="re_replicate_topics",
+        )
+        assert scene.driver.forward(copying, until=after), copying.texts
+        scene.rehearsal.kill_source()
+        scene.rehearsal.await_rest()
+        run = scene.run(continue_procedure=copying.procedure_id)
+        evidence = scene.completed(run)
+        print(f"{topic} after {after}, {policy} naming: {evidence['classes']}, {evidence['seconds']}", flush=True)
+        verdict = scene.checked(evidence)
+        assert verdict.passed, "\n".join(verdict.lines(limit=5))
+        assert {row["topic"] for row in evidence["loss"]} & {topic}
+        journal = Journal(f"sqlite:///{scene.lab.journal}")
+        assert both_are_over(journal, copying.procedure_id, run.procedure_id, scene.driver.evidence(copying)) == []
+
+
 # -- kill -9 around the passing of the lease -------------------------------------------------------------------------
 
 

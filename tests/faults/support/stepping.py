@@ -245,7 +245,7 @@ class Stepping:
                 found = self.merged(self.processes(run, step, event=self._event(run, step, found), **later))
             else:
                 time.sleep(WOKEN_AFTER)
-                found = self.merged(self.processes(run, step, woken=found["woken"], **later))
+                found = self.merged(self.processes(run, step, woken=found.get("woken", {}), **later))
         run.writes[step] = written + found.get("writes", 0)
         return found
 

@@ -57,6 +57,10 @@ class StopServer:
             return 0
         return self.count()
 
+    def settings(self) -> dict[str, str] | None:
+        """Return with which settings the flow starts next; None: this hook does not say."""
+        return None
+
     def end(self) -> None:
         """Kill the process with -9: it may still end when this returns."""
         pid = self.lab.processes.pid(DEDICATED)
@@ -81,19 +85,19 @@ class DeletingServer(StopServer):
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab, starts=True)
         self.names = [connector_name(*FLOWS["standby"], kind) for kind in ("source", "checkpoint")]
-        self._configs: dict[str, dict[str, str]] = {}
+        self.configs: dict[str, dict[str, str]] = {}
 
     def end(self) -> None:
         """Delete the connectors; their offsets stay."""
         for name in self.names:
             answer = self._call("GET", f"/connectors/{name}/config")
             if answer.ok:
-                self._configs[name] = answer.json()
+                self.configs[name] = answer.json()
                 self._call("DELETE", f"/connectors/{name}").raise_for_status()
 
     def begin(self) -> None:
         """Create them again with the same configuration."""
-        for name, config in self._configs.items():
+        for name, config in self.configs.items():
             self._call("POST", "/connectors", {"name": name, "config": config}).raise_for_status()
 
     def count(self) -> int:
@@ -119,6 +123,7 @@ def _handler(hook: StopServer) -> type[JsonHandler]:
 
         def _say(self, running: int | None) -> None:
             state: dict[str, Any] = {"running": running, **({"starts": True} if hook.starts else {})}
+            state |= {"settings": kept} if (kept := hook.settings()) is not None else {}
             self.answer(404 if running is None else 200, {} if running is None else state)
 
     return Answering

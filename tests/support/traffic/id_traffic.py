@@ -140,8 +140,9 @@ class IdTraffic:
         return copies - self._ids(self._source, topic)
 
     def is_whole(self, topic: str) -> bool:
-        """Whether every acknowledged record of a topic is on the target."""
-        return self.acknowledged[topic] <= self.copies(topic).keys()
+        """Whether every record of a topic that was acknowledged before this call is on the target."""
+        acknowledged = set(self.acknowledged[topic])
+        return acknowledged <= self.copies(topic).keys()
 
     def assert_copied_once(self, *topics: str, seconds: float = SECONDS) -> None:
         """Assert that every acknowledged record of these topics comes to the target, and none of them twice."""

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from kafka_dr.actions.scope.plan_scope import excluded_groups, planned_groups, topics_with_positions
+from kafka_dr.actions.history.moves import last_move
+from kafka_dr.actions.scope.plan_scope import (
+    excluded_groups,
+    fenced_groups,
+    planned_groups,
+    topics_with_positions,
+)
 from kafka_dr.actions.scope.position_frames import positions_of
 from kafka_dr.domain.mirror_maker.patterns import group_filter_of
 from kafka_dr.domain.readiness.group_checks import IMMOVABLE_REMEDY, types_of_groups
@@ -46,7 +52,7 @@ def held_in_scope(
         scope: source topics.
         config: the checkpoint connector's configuration, which has the group filter.
     """
-    moved, _ = _selected(groups, config)
+    moved, _ = _selected(procedure, groups, config)
     return _in_scope(procedure, moved, scope)
 
 
@@ -60,17 +66,30 @@ def immovable_in_scope(
         scope: source topics.
         config: the checkpoint connector's configuration, which has the group filter.
     """
-    _, others = _selected(groups, config)
+    _, others = _selected(procedure, groups, config)
     holders = _in_scope(procedure, others, scope)["group"].unique().tolist() if others else []
     return {name: groups[name].group_type for name in sorted(holders)}
 
 
-def _selected(groups: Mapping[str, GroupView], config: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the groups that the group filter selects: those of types that can be moved, and the others."""
-    selects = group_filter_of(config)
-    selected = [group for group in groups if selects(group)]
+def _selected(
+    procedure: Run, groups: Mapping[str, GroupView], config: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """Return the groups that the group filter selects: those of types that can be moved, and the others.
+
+    If clients that belong on the source stay there, only the groups that the last failover moved are selected.
+    """
+    selects, returning = group_filter_of(config), returning_groups(procedure)
+    selected = [group for group in groups if selects(group) and (returning is None or group in returning)]
     moved = [group for group in selected if groups[group].group_type.lower() in MOVED_GROUP_TYPES]
     return moved, sorted(set(selected).difference(moved))
+
+
+def returning_groups(procedure: Run) -> frozenset[str] | None:
+    """Return the groups that the last failover moved or excluded, which alone go back; None if all clients move."""
+    if not procedure.source_stays_open:
+        return None
+    failover = last_move(procedure)
+    return frozenset() if failover is None else frozenset(fenced_groups(failover))
 
 
 def _in_scope(procedure: Run, groups: list[str], scope: Iterable[str]) -> pd.DataFrame:

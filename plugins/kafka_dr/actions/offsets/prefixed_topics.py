@@ -35,7 +35,8 @@ def write_prefixed_copies(procedure: Run, folder: Path, bounds: pd.DataFrame) ->
     """
     originals, history = (
         originals_of(procedure),
-        History.of(procedure) if names_separate_directions(procedure) else None,
+        # Flows that always run go on at their own offsets, and so also copy what an earlier failback left stranded.
+        History.of(procedure) if names_separate_directions(procedure) and not procedure.takes_writes_on_both else None,
     )
     kept_segments = {} if history is None else segments_around_stranded(history, bounds)
     if not originals:

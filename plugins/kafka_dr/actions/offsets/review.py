@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.domain.loss.loss_increase import LossIncrease, review_digest
 from kafka_dr.errors import ApprovalMissing
+from kafka_dr.procedure.common_plan import PartApprovals
 from kafka_dr.procedure.entries import ConsumersDrained, OffsetsTranslated, ProducersFenced, TargetOpened
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
@@ -44,7 +45,8 @@ def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None
     """Return the digest of translation and loss that a second person must approve; None if no approval is needed.
 
     An approval is needed if more is lost than was approved, a position is not exact, records are missing on the target,
-    or topics or groups move that the plan does not name.
+    or topics or groups move that the plan does not name. The approval of a common plan that has this very translation
+    is enough.
 
     Args:
         more: the partitions with more loss than was approved; empty if no partition has.
@@ -58,7 +60,15 @@ def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None
         or groups_created_later(procedure)
         or topics_created_later(procedure)
     )
-    return review_digest(translated.digest, more) if needs_review else None
+    if not needs_review or (not more and _approved_with_plan(procedure, translated.digest)):
+        return None
+    return review_digest(translated.digest, more)
+
+
+def _approved_with_plan(procedure: Run, digest: str) -> bool:
+    """Whether the approved common plan of all pairs of a lost cluster has exactly this translation."""
+    approvals = procedure.approvals
+    return isinstance(approvals, PartApprovals) and approvals.covers_translation(digest)
 
 
 def groups_created_later(procedure: Run) -> list[str]:

@@ -218,6 +218,7 @@ def flow_view(procedure: Run, flow: Flow) -> FlowView:
         dedicated=flow.connect is None,
         offsets_problem=connectors.offsets_problem(),
         stated=flow.mirror_maker,
+        unnamed=tuple(ConnectorView(one.name, one.state, one.tasks, config) for one, config in connectors.unnamed()),
     )
 
 

@@ -23,11 +23,15 @@ _MOST_RECORDS_READ = 200_000
 
 
 class Drain:
-    """Proves that partitions are drained: compares the last records of each partition on source and target."""
+    """Proves that partitions are drained: compares the last records of each partition on source and target.
 
-    def __init__(self, procedure: Run) -> None:
+    Args:
+        cut_off: source partition -> offset below which all records must be on the target; None: the cut-off.
+    """
+
+    def __init__(self, procedure: Run, cut_off: Mapping[TopicPartition, int] | None = None) -> None:
         self.procedure = procedure
-        self.cut_off = cut_off_of(procedure)
+        self.cut_off = cut_off_of(procedure) if cut_off is None else cut_off
         self.isolation = procedure.progress.require(ReadinessChecked).isolation
         self.remote = remote_partitions(procedure, self.cut_off)
         self.source = procedure.systems.reader(procedure.request.source, self.isolation)

@@ -84,7 +84,7 @@ def flows_of_move(procedure: Run, lost: bool, reads: Iterable[tuple[str, str]] =
         lost: whether the source is lost.
         reads: group and source topic, for each topic where a group has a position.
     """
-    move = GraphMove(procedure.flow.source, procedure.flow.target, lost)
+    move = GraphMove(procedure.flow.source, procedure.flow.target, lost, stay=procedure.flow_runs_on)
     section = flows_section(procedure.topology.graph, procedure.naming, move)
     if not procedure.takes_writes_on_both:
         return section
@@ -92,6 +92,29 @@ def flows_of_move(procedure: Run, lost: bool, reads: Iterable[tuple[str, str]] =
     copies = copies_of_target(procedure, {topic for _, topic in read}) if lost else {}
     by_policy = [group for group, topic in read if topic in copies]
     return section | views_section(local_views_of(procedure, read), by_policy, procedure.topology.policy_of)
+
+
+def notes_on_stay(procedure: Run) -> tuple[str, ...]:
+    """Return what an approver must know if other clients stay on the source; () if all clients move."""
+    if not procedure.source_stays_open:
+        return ()
+    source, target = procedure.request.source, procedure.request.target
+    late = (
+        f"a group that reads only {target}'s own topics does not get it"
+        if procedure.flow_runs_on
+        else f"it stays on {source} alone, as {source}->{target} is stopped"
+    )
+    who = (
+        f"Only the groups of this plan return to {target}. Clients that did not come from there stay on {source}, and"
+        " may write to topics of the same names, so no write is fenced there. Confirm that the producers that return"
+        f" are stopped on {source}: no group that returns is placed behind what one of them writes there later, but"
+        f" {late}."
+    )
+    new = (
+        f"A group that an application which returns has created on {source} since the failover counts as one that"
+        " stays."
+    )
+    return who, new
 
 
 def local_views_of(procedure: Run, reads: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:

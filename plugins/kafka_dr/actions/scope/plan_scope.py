@@ -31,7 +31,13 @@ def topics_with_positions(procedure: Run) -> set[str]:
 
 
 def cut_off_of(procedure: Run) -> dict[TopicPartition, int]:
-    """Return the cut-off that fence_producers saved: source partition -> stable log end behind the fence."""
+    """Return the cut-off: source partition -> stable log end behind the fence, as fence_producers saved it.
+
+    Of a flow that ran on it is the source offset that stop_mirror_maker saved beside the boundary.
+    """
+    joint = procedure.progress.done(MirrorMakerStopped)
+    if joint is not None and joint.cut_off is not None:
+        return frame_partitions(procedure.artifacts.load(joint.cut_off), "offset")
     return frame_partitions(procedure.artifacts.load(procedure.progress.require(ProducersFenced).cut_off), "offset")
 
 
@@ -55,9 +61,10 @@ def boundary_moved(procedure: Run, grows: Collection[TopicPartition] = ()) -> li
     """Return, as text, target partitions whose log ends differ from boundary or local ends; [] if none differs.
 
     Args:
-        grows: partitions that may have grown, but not shrunk.
+        grows: partitions that may have grown, but not shrunk; so may those to which a flow that runs on writes.
     """
     noted = ends_left(procedure)
+    grows = {*grows, *(boundary_of(procedure) if procedure.source_stays_open else ())}
     ends = procedure.systems.target.ends(list(noted))
     moved = [tp for tp in sorted(noted) if ends[tp] < noted[tp] or (ends[tp] > noted[tp] and tp not in grows)]
     return [f"{tp}: {noted[tp]} -> {ends[tp]}" for tp in moved]
@@ -66,9 +73,9 @@ def boundary_moved(procedure: Run, grows: Collection[TopicPartition] = ()) -> li
 def written_by_others(procedure: Run) -> frozenset[TopicPartition]:
     """Return the target partitions to which the target's own clients write all the while: those with local ends.
 
-    Empty unless both flows of the pair always run.
+    Empty unless both flows of the pair always run, and while the target is the fenced one of the two clusters.
     """
-    if not procedure.takes_writes_on_both:
+    if not procedure.takes_writes_on_both or procedure.source_stays_open:
         return frozenset()
     return frozenset(ends_left(procedure)) - frozenset(boundary_of(procedure))
 

@@ -29,6 +29,8 @@ from kafka_dr.procedure.entries import (
     DiagnosisMade,
     Line,
     OffsetsTranslated,
+    PairsNotMoved,
+    PairsToFollow,
     Planned,
     PositionsToRestore,
     ProcedureAborted,
@@ -80,8 +82,11 @@ def outcome_of(lines: Sequence[Line], dag_id: str) -> Outcome:
         return Outcome.RETURNED if returned.touched else Outcome.REFUSED
     if _newest_of_kind(lines, Step.OPEN_PROCEDURE, Entry.OUTCOME) is None:
         return Outcome.REFUSED
+    not_moved = newest_fact(lines, PairsNotMoved)
+    if not_moved is not None and not_moved.final:
+        return Outcome.RETURNED
     changes = definition.moves_clients or any(
-        newest_fact(lines, fact) for fact in (PositionsToRestore, ChangedFlowToStop, ConnectorsToStop)
+        newest_fact(lines, fact) for fact in (PositionsToRestore, ChangedFlowToStop, ConnectorsToStop, PairsToFollow)
     )
     return Outcome.FAILED if changes else Outcome.REFUSED
 

@@ -28,21 +28,16 @@ from kafka_dr.procedure.entries import (
     continued_by,
     facts_of,
     newest_fact,
+    was_left_open,
 )
 from kafka_dr.procedures import GATES, PROCEDURES, steps_of
 from kafka_dr.vocabulary import Entry, Step
 
 _SHOWN_ONLY_IF_BEGUN = (Step.ABORT_PROCEDURE, Step.RETURN_TO_SOURCE, Step.WATCH_OLD_SOURCE)
-_STATES = {
-    Entry.INTENT: "running",
-    Entry.OUTCOME: "done",
-    Entry.CLOSED: "done",
-    Entry.ABORT: "done",
-    Entry.REFUSAL: "failed",
-    Entry.FAILURE: "failed",
-}
-_STOPPED = ": the procedure has stopped, and no step starts by itself. Its evidence names the step to clear"
 _FAILED = (Entry.REFUSAL, Entry.FAILURE)
+_STATES = {Entry.INTENT: "running"} | dict.fromkeys((Entry.OUTCOME, Entry.CLOSED, Entry.ABORT), "done")
+_STATES |= dict.fromkeys(_FAILED, "failed")
+_STOPPED = ": the procedure has stopped, and no step starts by itself. Its evidence names the step to clear"
 
 
 @dataclass(frozen=True)
@@ -118,10 +113,11 @@ class ProcedureStatus:
     Attributes:
         outcome: None while the procedure is not closed.
         page: the runbook heading of the step that is running or asking; empty without such a step.
-        fence: None if the procedure has not fenced clients.
+        fence: None if the procedure has not fenced clients. left_open: whether it leaves the source open to others.
         clients: a sentence on where clients are, for a procedure that has not fenced clients.
         question: the gate that waits for an answer; None if none waits.
         trouble: the refusal or failure that a reader has to mend; None without any.
+        pairs: of a run of lost_cluster: cluster where clients go, procedure id and state of each pair's run.
         contested: what somebody undoes of this move again and again; "" if the watcher has not given up.
     """
 
@@ -139,6 +135,8 @@ class ProcedureStatus:
     question: OpenQuestion | None
     trouble: StepFailure | None
     contested: str = ""
+    pairs: tuple[tuple[str, str, str], ...] = ()
+    left_open: bool = False
 
 
 def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> ProcedureStatus | None:
@@ -148,8 +146,7 @@ def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> Proc
         return None
     outcome = _outcome(lines)
     steps = _steps(lines, now, outcome, opened.dag_id)
-    fence = fence_of(lines, opened.source, opened.target, now)
-    successor = continued_by(lines)
+    fence, successor = fence_of(lines, opened.source, opened.target, now), continued_by(lines)
     if fence and (outcome or successor) and fence.state != "over":
         fence = replace(
             fence,
@@ -173,6 +170,7 @@ def live_status(procedure_id: str, lines: Sequence[Line], now: datetime) -> Proc
         else _unfenced_clients(lines, opened, ended=bool(outcome)),
         question=_question(lines, steps, fence),
         trouble=_failure_to_show(lines, steps, ended=bool(outcome)),
+        left_open=was_left_open(lines),
     )
 
 

@@ -11,6 +11,7 @@ from kafka_dr.domain.reconciliation.sentences import difference_warnings
 from kafka_dr.procedure.entries import (
     AnchorsMissed,
     ApprovalGiven,
+    BoundsSet,
     DataLossAssessed,
     Line,
     RecordsCompared,
@@ -49,14 +50,19 @@ def warnings_of(lines: Sequence[Line], target: str) -> list[str]:
     """
     inventory = newest_fact(lines, DataLossAssessed)
     unsigned = [UNSIGNED_SAMPLES] if inventory and inventory.rests_on_unsigned_samples else []
-    compared = newest_fact(lines, RecordsCompared)
     return [
         *_approval_warning(lines, target),
         *unsigned,
         *_signature_warning(lines),
         *_anchor_warning(lines),
-        *difference_warnings(compared.payload() if compared else None, target),
+        *comparison_warnings(lines, target),
     ]
+
+
+def comparison_warnings(lines: Sequence[Line], target: str) -> list[str]:
+    """Return how both clusters differ by a comparison of them, as sentences; [] without a difference."""
+    compared, bounds = newest_fact(lines, RecordsCompared), newest_fact(lines, BoundsSet)
+    return difference_warnings(compared.payload() if compared else None, bounds.payload() if bounds else None, target)
 
 
 def breach_warnings(objectives: Mapping[str, Any] | None, achieved: Mapping[str, Any] | None) -> list[str]:

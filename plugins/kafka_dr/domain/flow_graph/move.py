@@ -24,11 +24,13 @@ class GraphMove:
         source: the cluster that clients leave.
         target: the cluster where they go.
         lost: whether the source is lost, so that no flow can read it or write to it.
+        stay: whether clients that belong on the source stay there, and only those return that came from the target.
     """
 
     source: str
     target: str
     lost: bool
+    stay: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ def fates_of(graph: FlowGraph, move: GraphMove) -> tuple[FlowFate, ...]:
 
 def _fate(graph: FlowGraph, move: GraphMove, edge: FlowEdge) -> tuple[FlowChange, str]:
     source, target = move.source, move.target
+    if (edge.source, edge.target) == (source, target) and move.stay:
+        return FlowChange.STAYS, f"it goes on, and copies to {target} what the clients that stay on {source} write"
     if (edge.source, edge.target) == (source, target):
         return (
             FlowChange.STOPS,
@@ -72,6 +76,8 @@ def _fate(graph: FlowGraph, move: GraphMove, edge: FlowEdge) -> tuple[FlowChange
 
 def _opposite_fate(graph: FlowGraph, move: GraphMove) -> tuple[FlowChange, str]:
     source, target = move.source, move.target
+    if move.stay:
+        return FlowChange.TURNS, f"it goes on at its own offsets, once clients have returned to {target}"
     if not graph.both_run(source, target):
         return (
             FlowChange.TURNS,

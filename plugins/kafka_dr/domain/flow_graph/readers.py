@@ -101,6 +101,10 @@ def _same_records(move: GraphMove, way: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _change(move: GraphMove, one: TopicName) -> str:
+    if one.written_on == move.target and move.stay:
+        return f"gets what the clients write that have returned to {move.target}"
+    if one.written_on == move.source and move.stay:
+        return f"also has what the returned clients wrote on {move.source} meanwhile"
     if one.written_on == move.target:
         return f"also has what the clients write that moved from {move.source}"
     if one.written_on == move.source:

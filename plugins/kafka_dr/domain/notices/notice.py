@@ -36,6 +36,7 @@ class Event(StrEnum):
     READINESS_FELL = "readiness_fell"
     DRILL_DUE = "drill_due"
     DRILL_FAILED = "drill_failed"
+    CLUSTERS_DIFFER = "clusters_differ"
     TEST = "test"
 
 
@@ -57,6 +58,7 @@ SEVERITIES: Mapping[Event, Severity] = {
     Event.READINESS_FELL: Severity.WARNING,
     Event.DRILL_DUE: Severity.INFO,
     Event.DRILL_FAILED: Severity.WARNING,
+    Event.CLUSTERS_DIFFER: Severity.WARNING,
     Event.TEST: Severity.CRITICAL,
 }
 

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from kafka_dr.domain.evidence.live_status import deadline_of, fence_of
+from kafka_dr.domain.evidence.warnings import comparison_warnings
 from kafka_dr.domain.fencing.armed_fence import ARMED
 from kafka_dr.domain.notices.notice import Event, Notice
 from kafka_dr.domain.plain_text import first_few
@@ -29,6 +30,7 @@ from kafka_dr.procedure.entries import (
     continued_by,
     facts_of,
     newest_fact,
+    was_left_open,
 )
 from kafka_dr.procedures import GATES
 from kafka_dr.vocabulary import Entry, Outcome, Step
@@ -45,6 +47,7 @@ _WHAT_TO_DO = {
         "The procedure stopped in the middle and still holds the pair of clusters: open the page of the failing step"
         " now."
     ),
+    Event.CLUSTERS_DIFFER: "Read in the run's evidence which records and topics differ, and find the cause.",
     Event.DRILL_FAILED: "Read the findings in the drill's evidence; the drill must be repeated.",
 }
 
@@ -151,13 +154,16 @@ def _fence(lines: Sequence[Line], opened: ProcedureOpened, now: datetime) -> Ite
     limit = deadline_of(lines, "max_fence_seconds")
     if fence.state not in ("counting", "overdue") or limit is None or fence.returns_at is None:
         return
+    text = f"Clients cannot write to {source} until the target is open, or the procedure returns by itself."
+    if was_left_open(lines):
+        text = f"Groups that return to {opened.target} read nothing until it is open; other clients of {source} go on."
     notice = Notice(
         id=Event.FENCE_ON,
         event=Event.FENCE_ON,
         flow=_flow(opened),
         at=fence.returns_at - timedelta(seconds=limit),
         subject=f"clients are fenced from {source}",
-        lines=(f"Clients cannot write to {source} until the target is open, or the procedure returns by itself.",),
+        lines=(text,),
         until=fence.returns_at,
     )
     if newest_fact(lines, ProducersFenced) is not None:
@@ -191,8 +197,9 @@ def _endings(lines: Sequence[Line], opened: ProcedureOpened) -> Iterator[Notice]
         if not continued:
             continue
         number, continued = number + 1, False
+        differ = comparison_warnings(lines, opened.target) if closed.outcome == Outcome.COMPLETED else []
         is_failed_drill = opened.dag_id == DRILL and closed.outcome == Outcome.FAILED
-        event = Event.DRILL_FAILED if is_failed_drill else Event(closed.outcome)
+        event = Event.DRILL_FAILED if is_failed_drill else Event.CLUSTERS_DIFFER if differ else Event(closed.outcome)
         cause = f" at {closed.failing_step}" if closed.failing_step else ""
         yield Notice(
             id=f"{number}/{event}",
@@ -200,7 +207,11 @@ def _endings(lines: Sequence[Line], opened: ProcedureOpened) -> Iterator[Notice]
             flow=_flow(opened),
             at=line.at,
             subject=f"{opened.dag_id}{cause}",
-            lines=(f"{opened.dag_id} ended as {closed.outcome}: {closed.reason_for_outcome}", _WHAT_TO_DO[event]),
+            lines=(
+                f"{opened.dag_id} ended as {closed.outcome}: {closed.reason_for_outcome}",
+                *differ,
+                _WHAT_TO_DO[event],
+            ),
         )
 
 

@@ -28,6 +28,7 @@ from kafka_dr.procedure.entries import (
 )
 from kafka_dr.vocabulary import Step
 
+_LEFT_OPEN = "clients stay there that were not moved, and no write was fenced"
 #: Steps of a procedure by which clients are stopped or let in; from the first of these on, clients may be in between.
 _CHANGING = (Step.FENCE_PRODUCERS, Step.FENCE_SOURCE, Step.OPEN_TARGET)
 
@@ -113,7 +114,9 @@ def place_while_held(held: ProcedureStatus) -> ClientPlace | None:
     if Step.RETURN_TO_SOURCE in state and state[Step.RETURN_TO_SOURCE] == "done":
         return None
     source = ClusterWrites(held.source, Writes.UNKNOWN, "a fence of it is not proven")
-    if state.get(Step.FENCE_PRODUCERS) == "done" and Step.RETURN_TO_SOURCE not in state:
+    if held.left_open:
+        source = ClusterWrites(held.source, Writes.UNKNOWN, _LEFT_OPEN)
+    elif state.get(Step.FENCE_PRODUCERS) == "done" and Step.RETURN_TO_SOURCE not in state:
         source = ClusterWrites(held.source, Writes.REFUSED, "fenced")
     target = ClusterWrites(held.target, Writes.UNKNOWN, "open_target is not done")
     if state.get(Step.OPEN_TARGET) == "done":
@@ -163,6 +166,8 @@ def _old_source(move: LatestMove, lines: Iterable[Line]) -> ClusterWrites:
                 unfenced = "it could not be fenced: watch_old_source fences it as soon as it answers"
             case FenceDisarmed() if fact.disarms_fence == move.procedure_id:
                 unfenced = "it was never fenced, and a person ended the watch over it"
+            case ProducersFenced(left_open=True):
+                unfenced = _LEFT_OPEN
             case ProducersFenced() | SourceFenced():
                 fenced_at = line.at
             case OldSourceFenced() if move.procedure_id in (fact.procedure_id, line.procedure_id):

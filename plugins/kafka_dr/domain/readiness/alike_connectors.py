@@ -1,14 +1,14 @@
-"""Readiness checks of the source connectors of one flow against each other."""
+"""Readiness checks of a flow's connectors against each other, and against those that the topology names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from kafka_dr.domain.mirror_maker.patterns import PATTERN_KEYS
+from kafka_dr.domain.mirror_maker.patterns import PATTERN_KEYS, group_filter_of
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
-from kafka_dr.domain.readiness.observation import Observation
+from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation
 
 _LOCATION = "offset-syncs.topic.location"
 
@@ -45,6 +45,41 @@ def stated_topics_agree(o: Observation) -> Iterator[Blocker]:
                 "Correct `topics` or `topics.exclude` under `mirror_maker` of the flow in the topology, so that it"
                 " selects what the source connectors mirror together, or remove it there.",
             )
+
+
+def connectors_named(o: Observation) -> Iterator[Blocker]:
+    """Yield a blocker for each connector that works on a flow's topics or groups unknown to the topology.
+
+    No procedure stops such a connector: it would go on copying, or write group positions over those that a procedure
+    has committed.
+    """
+    for flow, topics in [(f, c.topics) for f, c in ((o.flow, o.source), (o.reverse, o.target)) if f is not None]:
+        for connector in [one for one in flow.unnamed if not one.stopped]:
+            if work := _work_of(connector, flow, topics, o.groups):
+                yield Blocker(
+                    "connectors_named",
+                    f"A connector of {flow.source}->{flow.target} is not named in the topology",
+                    f"{connector.name} is {connector.state}, and {work}",
+                    "Delete this connector, or have it STOPPED, or name it under `connectors` of the flow in the"
+                    " topology: Switchback stops only connectors that the topology names.",
+                )
+
+
+def _work_of(connector: ConnectorView, flow: FlowView, topics: Iterable[str], groups: Iterable[str]) -> str:
+    """Return what a connector does that the flow's own connectors do, too; "" if nothing."""
+    config = connector.config
+    if config.get("connector.class", "").endswith("MirrorSourceConnector"):
+        own = replace(flow.mirrors, configs={connector.name: config})
+        shared = [
+            topic
+            for topic in sorted(topics)
+            if own.selects(topic) and flow.mirrors.selects(topic) and not own.naming.is_heartbeats(topic)
+        ]
+        return f"copies {first_few(shared, MOST_LISTED)}" if shared else ""
+    if config.get("sync.group.offsets.enabled", "false").strip().lower() != "true":
+        return ""
+    written = list(filter(group_filter_of(config).selects, sorted(groups)))
+    return f"writes positions of {first_few(written, MOST_LISTED)}" if written else ""
 
 
 def connectors_agree(o: Observation) -> Iterator[Blocker]:

@@ -133,6 +133,7 @@ class FlowView:
         offsets_problem: why offsets of a flow in dedicated mode cannot be set; "" if they can, and in a Connect worker.
         stated: the flow's settings from the topology, such as the worker's converters, which Connect's REST API does
             not show.
+        unnamed: connectors of the same aliases in the flow's workers that the topology does not name.
     """
 
     source: str
@@ -147,6 +148,7 @@ class FlowView:
     dedicated: bool = False
     offsets_problem: str = ""
     stated: Mapping[str, str] = field(default_factory=dict)
+    unnamed: tuple[ConnectorView, ...] = ()
 
     @property
     def connectors(self) -> tuple[ConnectorView, ...]:

@@ -17,7 +17,12 @@ from kafka_dr.domain.fencing.fence import ANONYMOUS, FenceScope, client_principa
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.naming import POLICY_CLASSES
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.readiness.alike_connectors import connectors_agree, stated_topics_agree, topics_mirrored_once
+from kafka_dr.domain.readiness.alike_connectors import (
+    connectors_agree,
+    connectors_named,
+    stated_topics_agree,
+    topics_mirrored_once,
+)
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
 from kafka_dr.domain.readiness.connect_checks import reverse_flow_usable, stated_settings_agree, versions_suffice
@@ -350,6 +355,7 @@ CHECKS: tuple[Check, ...] = (
     stated_settings_agree,
     stated_topics_agree,
     topics_mirrored_once,
+    connectors_named,
     connectors_agree,
     records_unchanged,
     fence_stays_local,

@@ -97,7 +97,7 @@ def test_a_paused_dag_is_named(site: Site, monkeypatch: pytest.MonkeyPatch, stat
     monkeypatch.setattr(web, "_paused_dags", lambda: dict.fromkeys(ALL_DAGS, state))
     page = site.get().text
     assert ("readiness_check is paused" in page) == (state is True)
-    assert ("Paused: planned_failover, unplanned_failover, failback" in page) == (state is True)
+    assert ("Paused: planned_failover, unplanned_failover, lost_cluster, failback" in page) == (state is True)
     assert ("Airflow does not know the DAG readiness_check" in page) == (state is None)
 
 

@@ -57,6 +57,20 @@ class Told:
         return [notice.event.value for notice in self.at(second)]
 
 
+@pytest.mark.parametrize(
+    ("missing", "absent", "event"), [(0, [], "completed"), (3, [], "clusters_differ"), (0, ["born"], "clusters_differ")]
+)
+def test_a_comparison_says_whether_the_clusters_differ(missing: int, absent: list[str], event: str) -> None:
+    """As it ends green either way, its notice is a warning if they do, with the counts."""
+    told = Told("reconcile_clusters")
+    told.says(1, Step.SET_BOUNDS, Entry.OUTCOME, absent=absent)
+    told.says(2, Step.COMPARE_RECORDS, Entry.OUTCOME, missing=missing)
+    (notice,) = told.closed(3, "completed").at(4)
+    assert notice.event == event and notice.severity == SEVERITIES[Event(event)]
+    assert ("3 missing on the target" in notice.lines[1]) == bool(missing)
+    assert ("lacks 1 topic" in notice.lines[1]) == bool(absent)
+
+
 def test_nothing_is_due_before_a_procedure_is_opened() -> None:
     """A journal without entries, or of a run that was never opened, makes nothing due."""
     assert procedure_notices("p-1", [], TEN) == []

@@ -199,6 +199,7 @@ def with_internal_topic(version: str) -> Observation:
 
 
 FAILED = ConnectorView("c", "RUNNING", {0: "RUNNING", 1: "FAILED"}, config("primary", "standby"), ("boom",))
+UNNAMED = split("ord.*", connector__class="x.MirrorSourceConnector").source_connectors
 BACK = ("standby", "primary", "id-primary")
 GROWN = Sample({T0: 15, T1: 0}, {T0: 15, T1: 0})
 IN_SYNC = {"min.insync.replicas": "2"}
@@ -260,6 +261,7 @@ CLOSED = {
         seen(reverse=replace(flow(*BACK, "STOPPED"), mirrors=split("orders", "ord.*").mirrors)),
         "topics_mirrored_once",
     ),
+    "an unnamed source connector": (seen(flow=replace(flow(), unnamed=UNNAMED)), "connectors_named"),
     "topology and two connectors: topics": (
         seen(flow=replace(split("orders.*", "pays"), stated={"topics": "pays"})),
         "stated_topics_agree",
