@@ -16,7 +16,14 @@ from kafka_dr.actions.scope.internal_topics import checkpoints_of
 from kafka_dr.actions.scope.position_frames import COLUMNS, TYPES, frame_partitions, in_order, partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import count_of, first_few
-from kafka_dr.domain.re_replication.copies import ComparedRecord, Copied, FirstKept, compare_copies, first_kept
+from kafka_dr.domain.re_replication.copies import (
+    ComparedRecord,
+    Copied,
+    FirstKept,
+    compare_copies,
+    first_kept,
+    first_place,
+)
 from kafka_dr.errors import Contradiction, NotReady
 from kafka_dr.hooks.brokers.record import OffsetSpan, digest_of, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
@@ -25,7 +32,7 @@ from kafka_dr.procedure.entries import CopiesAwaited, CopiesVerified, TargetTopi
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
 
-#: Number of the target's first records by which the place of its log start on the source is found.
+#: Number of the first records of one log by which the place of its log start in the other one is found.
 _KEPT_RECORDS = 1000
 _PAIRS = ["topic", "partition", "first_source", "first_target", "last_source", "last_target", "end", "begins"]
 
@@ -148,21 +155,33 @@ class _Comparer:
         """Compare one partition, and add what was seen to the sums; raise Contradiction if a copy is missing."""
         rows = self._positions[(self._positions["topic"] == tp.topic) & (self._positions["partition"] == tp.partition)]
         copies, kept = self._kept(tp, remote)
-        begins = copies.start
-        copied = self._compare(tp, remote, copies, kept.source, rows["position"].tolist())
+        begins, originals = copies.start, self._originals(tp, kept.source)
+        positions = rows["position"].tolist()
+        wanted = [position for position in positions if position >= originals.start]
+        later = self._with_originals(tp, remote, originals, copies) if originals.start > kept.source else copies
+        copied = self._compare(tp, remote, originals, later, wanted)
+        if later != copies and not copied.holds_all_below(self._ends[tp]):
+            # Contents repeat, and a repeat of the copier lies among the first copies.
+            copied = self._compare(tp, remote, originals, copies, wanted)
         if not copied.holds_all_below(self._ends[tp]):
             raise self._missing(tp, copied)
-        foreign = self._foreign(tp, copied)
+        passed_over = copied.passed_over
+        if originals.start > kept.source:
+            # What stands before the first copy that has an original may be copies of deleted records.
+            judged_from = copied.first[1] if copied.first else copies.end
+            passed_over = tuple(seen for seen in passed_over if seen.offset > judged_from)
+        foreign = self._foreign(tp, passed_over)
         if foreign:
             sums.foreign.append(f"{remote}: {count_of(len(foreign), 'record')}, the first at offset {foreign[0]}")
         sums.records, sums.deleted = sums.records + copied.records, sums.deleted + kept.deleted
-        sums.repeats += len(copied.passed_over) - len(foreign)
+        sums.repeats += len(passed_over) - len(foreign)
         first, last = copied.first or (None, None), copied.last or (None, None)
         sums.pairs.append((*tp, *first, *last, self._ends[tp], begins))
-        places = dict(copied.placed)
+        # Records that the source has deleted have copies, and a group below them has not read these.
+        places = {p: begins for p in positions if p < originals.start} | dict(copied.placed)
         sums.placed += [
             (group, remote.topic, remote.partition, places[position])
-            for group, position in zip(rows["group"].tolist(), rows["position"].tolist(), strict=True)
+            for group, position in zip(rows["group"].tolist(), positions, strict=True)
             if position in places
         ]
 
@@ -184,11 +203,25 @@ class _Comparer:
         span = self._source.spans([tp])[tp]
         return OffsetSpan(max(span.start, first), span.end)
 
+    def _with_originals(
+        self, tp: TopicPartition, remote: TopicPartition, originals: OffsetSpan, copies: OffsetSpan
+    ) -> OffsetSpan:
+        """Return the copies without those of records that the source's retention has deleted since."""
+        below = OffsetSpan(originals.start, max(originals.start, min(originals.end, self._ends[tp])))
+        kept = [seen.fingerprint for seen in islice(self._seen(self._source, tp, below, tp.topic), _KEPT_RECORDS)]
+        place = first_place(self._seen(self._target, remote, copies, tp.topic), kept)
+        return copies if place is None else OffsetSpan(place, copies.end)
+
     def _compare(
-        self, tp: TopicPartition, remote: TopicPartition, copies: OffsetSpan, first: int, positions: list[int]
+        self,
+        tp: TopicPartition,
+        remote: TopicPartition,
+        originals: OffsetSpan,
+        copies: OffsetSpan,
+        positions: list[int],
     ) -> Copied:
         return compare_copies(
-            self._seen(self._source, tp, self._originals(tp, first), tp.topic),
+            self._seen(self._source, tp, originals, tp.topic),
             self._seen(self._target, remote, copies, tp.topic),
             copies.start,
             positions,
@@ -199,10 +232,10 @@ class _Comparer:
         for record in reader.scan({tp: span}, READ_SECONDS, take=record_of):
             yield ComparedRecord(record.offset, record.fingerprint(dated))
 
-    def _foreign(self, tp: TopicPartition, copied: Copied) -> list[int]:
+    def _foreign(self, tp: TopicPartition, passed_over: tuple[ComparedRecord, ...]) -> list[int]:
         """Return the target offsets of records that are no repeats: another writer wrote them."""
         foreign: dict[str, list[int]] = {}
-        for seen in copied.passed_over:
+        for seen in passed_over:
             foreign.setdefault(seen.fingerprint, []).append(seen.offset)
         source = self._seen(self._source, tp, self._source.spans([tp])[tp], tp.topic) if foreign else ()
         for seen in source:

@@ -119,6 +119,25 @@ def first_kept(source: Iterable[ComparedRecord], kept: Sequence[str], deleted: i
     return first
 
 
+def first_place(target: Iterable[ComparedRecord], kept: Sequence[str]) -> int | None:
+    """Return the target offset at which the copies of the records stand that the source still holds; None if nowhere.
+
+    Retention on the source may delete records after they were copied: the log of the target then begins with copies
+    that have no original any more. If contents repeat, the first place that fits counts, so that no copy is passed
+    over which a comparison needs.
+
+    Args:
+        target: records of the target partition, from the first copy on.
+        kept: fingerprints of the first records that the source holds, in order; all of them are copied.
+    """
+    window: deque[ComparedRecord] = deque(maxlen=len(kept))
+    for copy in target if kept else ():
+        window.append(copy)
+        if copy.fingerprint == kept[-1] and [seen.fingerprint for seen in window] == list(kept):
+            return window[0].offset
+    return None
+
+
 def _next_copy(
     record: ComparedRecord, copies: Iterator[ComparedRecord], passed_over: list[ComparedRecord]
 ) -> int | None:

@@ -10,6 +10,7 @@ from kafka_dr.domain.re_replication.copies import (
     PlacedPosition,
     compare_copies,
     first_kept,
+    first_place,
 )
 
 
@@ -131,3 +132,24 @@ def test_what_retention_deleted_is_not_called_missing(
         unread = [seen.fingerprint for seen in source[deleted:] if seen.offset >= position]
         following = iter([seen.fingerprint for seen in target if seen.offset >= place])
         assert all(content in following for content in unread)
+
+
+@given(copies(), st.data())
+def test_copies_whose_originals_the_source_has_deleted(
+    case: tuple[list[ComparedRecord], list[ComparedRecord], list[int]], data: st.DataObject
+) -> None:
+    """Without repeats: the place is not behind the first copy that has an original, and all copies follow."""
+    source, _, _ = case
+    deleted = data.draw(st.integers(0, max(len(source) - 1, 0)))
+    target = [ComparedRecord(n, seen.fingerprint) for n, seen in enumerate(source)]
+    place = first_place(target, [seen.fingerprint for seen in source[deleted:][:5]])
+    assert (place is None) == (not source) and (place or 0) <= deleted
+    assert compare_copies(source[deleted:], target[place or 0 :], place or 0).missing is None
+
+
+def test_the_place_of_the_first_record_that_the_source_still_holds() -> None:
+    """The first place that fits; none without a record, or where the order differs."""
+    assert first_place(log("abcd", 3), list("cd")) == 5
+    assert first_place(log("abcabc"), list("ab")) == 0
+    assert first_place(log("abc"), list("ba")) is None
+    assert first_place(log("abc"), []) is None

@@ -217,6 +217,24 @@ def test_copies_that_the_targets_retention_deletes_are_counted(make: Maker, dele
     assert site.positions("standby", "readers") == {("primary.orders", 0): deleted}
 
 
+@pytest.mark.parametrize(("deleted", "written"), [(4, b""), (4, b"foreign"), (10, b"")])
+def test_copies_of_records_that_the_source_has_deleted_are_no_other_writers(
+    make: Maker, deleted: int, written: bytes
+) -> None:
+    """They are neither foreign nor repeats; a group that has not read them begins with them."""
+    site = damaged(make, delete_target_topics=True)
+    site.commit("primary", "late", {("orders", 0): 2})
+    site.commit("primary", "readers", {("orders", 0): 6})
+    run = site.begin()
+    site.whole(run, Step.START_REPLICATION)
+    if written:
+        site.target.append("primary.orders", 0, written)
+    site.source.cut("orders", deleted)
+    verified = site.step(run, Step.VERIFY_COPIES)
+    assert (verified.deleted, verified.records, verified.repeats) == (0, 10 - deleted, 0)
+    assert verified.foreign == (["primary.orders-0: 1 record, the first at offset 10"] if written else [])
+
+
 def test_a_second_try_of_each_step_changes_nothing_more(make: Maker) -> None:
     """Each step is run twice: the topic is deleted once, and each record is there once."""
     site = damaged(make, delete_target_topics=True)
