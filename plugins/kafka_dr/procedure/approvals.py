@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from typing import Literal
 
 from kafka_dr.errors import ApprovalMissing
 from kafka_dr.hooks.airflow_api import HitlAnswer
@@ -15,6 +16,10 @@ from kafka_dr.vocabulary import APPROVE, ApprovedThrough, Entry, Step
 
 #: Set by the command run_procedure, for the steps that its own Airflow runs.
 APPROVED_THROUGH_VARIABLE = "KAFKA_DR_APPROVED_THROUGH"
+
+#: What a pair's run of lost_cluster has done: `opened`: open_target has begun, and was not undone; `reopens`: a
+#: rollback may let clients on the source again.
+PairState = Literal["opened", "reopens"]
 
 
 class Approvals:
@@ -76,6 +81,18 @@ class Approvals:
             )
         through = os.environ.get(APPROVED_THROUGH_VARIABLE, ApprovedThrough.AIRFLOW)
         return Approval(gate=gate, by=by, at=answer.responded_at.isoformat(), digest=digest, through=through)
+
+    def covers_translation(self, _digest: str) -> bool:
+        """Whether the approved plan showed exactly this translation to its approver."""
+        return False
+
+    def routes_clients(self) -> bool:
+        """Whether the routing record is to lead to this run's target."""
+        return True
+
+    def pair_in(self, _state: PairState) -> str | None:
+        """Return the procedure id of another pair's run of a common plan that has come so far; None if none has."""
+        return None
 
     def why_no_approver(self, answer: HitlAnswer) -> str:
         """Return why the person who answered may not approve; empty if this person may."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.errors import ApprovalMissing, Contradiction
-from kafka_dr.procedure.approvals import Approvals
+from kafka_dr.procedure.approvals import Approvals, PairState
 from kafka_dr.procedure.entries import Approval, LostClusterPlanned, ProcedureClosed, SourceReturned, SourceToReopen
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedures import LOST_CLUSTER
@@ -19,9 +19,6 @@ from kafka_dr.vocabulary import Entry, Step
 
 if TYPE_CHECKING:
     from kafka_dr.procedure.run import Run
-
-#: `opened`: open_target has begun, and was not undone; `reopens`: a rollback may let clients on the source again.
-PairState = Literal["opened", "reopens"]
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from kafka_dr.actions.loss.pairs import procedure_id_of
 from kafka_dr.config.settings import Topology
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.evidence.live_status import ProcedureStatus, live_status
 from kafka_dr.domain.fencing.guarded_move import contested_text
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import Line, PairsStarted, entries_about, newest_fact
-from kafka_dr.procedure.run import Identity
-from kafka_dr.procedures import UNPLANNED_FAILOVER
 from kafka_dr.vocabulary import Entry, Step
 from kafka_dr.web.sources import journal_of, topology_now
 
@@ -58,7 +57,7 @@ class StatusReader:
         """Yield for each run that lost_cluster started: where clients go, its id, and its outcome or present step."""
         started = newest_fact(lines, PairsStarted)
         for pair in started.pairs if started else ():
-            name = Identity(UNPLANNED_FAILOVER.dag_id, pair.run_id).procedure_id
+            name = procedure_id_of(pair)
             status = live_status(name, self._journal.entries(name), now)
             steps = [f"{step.id}: {step.state}" for step in status.steps if step.began] if status else []
             yield pair.target, name, (status and status.outcome) or (steps[-1] if steps else "not begun")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka.admin import ConfigResource
 from kafka_dr.domain.mirror_maker.offset_records import ConnectorRecords, OffsetRecord
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.topics import READ_COMMITTED
@@ -17,7 +18,7 @@ from lab.environment import dedicated_mirror_maker
 from lab.environment.connect import FLOWS, call_worker, connector_name
 from lab.environment.dedicated_mirror_maker import all_settings, start_dedicated
 from lab.environment.state import Lab, write_private
-from tests.faults.re_replication.re_replicated_site import SOURCE, TARGET, Place, Site
+from tests.faults.re_replication.re_replicated_site import SECONDS, SOURCE, TARGET, Place, Site
 from tests.faults.replication.other_workers import change_flow
 from tests.faults.support.stepping import more_connections_path
 from tests.faults.support.stop_server import DeletingServer, StopServer
@@ -34,6 +35,12 @@ class HookedSite(Site):
         flow = next(flow for flow in yaml.safe_load(lab.topology.read_text())["flows"] if flow["target"] == TARGET)
         self.connector = flow["connectors"]["source"]
         self._topic = flow["mirror_maker"].get("offset.storage.topic", f"mm2-offsets.{SOURCE}.internal")
+
+    def settings(self, alias: str, topic: str) -> dict[str, str]:
+        """Return the values in force: 2.8.2 creates topics with all defaults, and removes these at its next start."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        entries = self.admin(alias).describe_configs([resource])[resource].result(SECONDS)
+        return {name: entry.value for name, entry in entries.items()}
 
     def offsets(self) -> dict[Place, int]:
         """Return what the flow's own topic stores: (topic, partition) -> last copied offset."""

@@ -46,8 +46,9 @@ def copied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @DELETED
 def test_each_record_is_there(copied: HookedCopies, deletes: bool) -> None:
     """Two partitions, one with a log start above 0: records, settings and positions as on the source, record 0 too."""
-    topic = copied.made(new_name(), 2, 200)
+    topic = copied.made(new_name(), 2, 200, **{"retention.ms": "86400000"})
     figures = copied.copied_again(topic, deletes)
+    assert copied.site.settings(TARGET, copied.site.remote(topic))["retention.ms"] == "86400000"
     assert figures["verify_copies"]["records"] == 200
     copied.at_work()
 

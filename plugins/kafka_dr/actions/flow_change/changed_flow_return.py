@@ -5,7 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 from kafka_dr.actions.flow_change.changed_flow import changed_flow
-from kafka_dr.actions.flow_change.connector_changes import change_settings, correct_offsets, take_back_skips
+from kafka_dr.actions.flow_change.connector_changes import (
+    before_and_after,
+    change_settings,
+    correct_offsets,
+    take_back_skips,
+)
 from kafka_dr.actions.flow_change.copied_offsets import mirrored_partitions
 from kafka_dr.actions.flow_change.flow_progress import progress_after_return
 from kafka_dr.actions.flow_change.loops import refuse_common_names
@@ -75,7 +80,7 @@ def _restore(procedure: Run, step: str, settings: RestoreSettings) -> None:
     change_settings(procedure, step, settings.former, changed)
     plan = planned_change(procedure)
     take_back_skips(procedure, step, plan)
-    correct_offsets(procedure, step, plan, moving)
+    correct_offsets(procedure, step, before_and_after(procedure, plan), moving=moving)
 
 
 def _moving_ends(procedure: Run, step: str) -> str:

@@ -126,26 +126,21 @@ def resume_as_returned(procedure: Run, names: Iterable[str]) -> None:
 def correct_offsets(
     procedure: Run,
     step: str,
-    plan: ChangePlan | None,
-    moving: str = "",
+    mirrors: FlowFilter,
     chosen: Mapping[TopicPartition, int | None] | None = None,
+    moving: str = "",
 ) -> OffsetsCorrected:
     """Set each partition's offset to the last copied record, where Connect's offset is behind; read all back.
 
-    Partitions that leave the flow count, too: it goes on there when they are included again. Where the change is made,
-    partitions whose interval is skipped get the last offset of that interval.
-
     Args:
-        plan: the change that is made or taken back; None if the flow mirrors the same topics as before.
+        mirrors: selects the topics whose partitions count.
+        chosen: source partition -> last replicated offset that it gets in place of the last copied one.
         moving: which log ends of the target still move, as text.
-        chosen: without a plan: source partition -> last replicated offset that it gets in place of the last copied one.
     """
-    forward = step == Step.CHANGE_CONNECTORS
-    skips = skipped_offsets(plan) if plan and forward else {**(chosen or {})}
-    worker = changed_flow(procedure)
-    partitions = mirrored_partitions(procedure, _before_and_after(procedure, plan) if plan else worker.topic_filter())
+    skips, worker = chosen or {}, changed_flow(procedure)
+    partitions = mirrored_partitions(procedure, mirrors)
     tails = copied_tails(procedure, (one for one in partitions if one.source not in skips))
-    if forward:
+    if step == Step.CHANGE_CONNECTORS:
         _refuse_unknown_start(procedure, partitions, tails)
     going_on = {tp: tail.last for tp, tail in tails.items()}
     stored = {one.source: one.stored for one in partitions}
@@ -168,8 +163,11 @@ def correct_offsets(
     return corrected
 
 
-def _before_and_after(procedure: Run, plan: ChangePlan) -> FlowFilter:
-    """Return a filter that selects the topics that the flow mirrors before the change, or after it."""
+def before_and_after(procedure: Run, plan: ChangePlan) -> FlowFilter:
+    """Return a filter that selects the topics that the flow mirrors before the change, or after it.
+
+    Partitions that leave the flow need their offsets, too: the flow goes on there when they are included again.
+    """
     worker = changed_flow(procedure)
     configs = {name: worker.config(name) for name in worker.sources}
     both = {

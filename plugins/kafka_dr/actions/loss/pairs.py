@@ -98,8 +98,9 @@ def wait_for_assessments(procedure: Run) -> dict[str, Run]:
         NotYet: a run has not written its plan yet.
         Refusal: a run has ended, or its assessment failed.
     """
-    runs = {pair.target: procedure.other(procedure_id_of(pair)) for pair in started_pairs(procedure)}
-    ended = [ended for pair in started_pairs(procedure) if (ended := _why_ended(procedure, pair))]
+    pairs = started_pairs(procedure)
+    runs = {pair.target: procedure.other(procedure_id_of(pair)) for pair in pairs}
+    ended = [ended for pair in pairs if (ended := _why_ended(procedure, pair))]
     if ended:
         raise Refusal(
             "A pair of the lost cluster cannot be moved",

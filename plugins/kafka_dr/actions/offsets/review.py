@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.domain.loss.loss_increase import LossIncrease, review_digest
 from kafka_dr.errors import ApprovalMissing
-from kafka_dr.procedure.common_plan import PartApprovals
 from kafka_dr.procedure.entries import ConsumersDrained, OffsetsTranslated, ProducersFenced, TargetOpened
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
@@ -60,15 +59,9 @@ def digest_to_review(procedure: Run, more: Sequence[LossIncrease]) -> str | None
         or groups_created_later(procedure)
         or topics_created_later(procedure)
     )
-    if not needs_review or (not more and _approved_with_plan(procedure, translated.digest)):
+    if not needs_review or (not more and procedure.approvals.covers_translation(translated.digest)):
         return None
     return review_digest(translated.digest, more)
-
-
-def _approved_with_plan(procedure: Run, digest: str) -> bool:
-    """Whether the approved common plan of all pairs of a lost cluster has exactly this translation."""
-    approvals = procedure.approvals
-    return isinstance(approvals, PartApprovals) and approvals.covers_translation(digest)
 
 
 def groups_created_later(procedure: Run) -> list[str]:

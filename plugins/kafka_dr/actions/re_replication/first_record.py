@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kafka_dr.actions.flow_change.changed_flow import changed_flow
 from kafka_dr.actions.flow_change.connector_changes import change_settings, correct_offsets
 from kafka_dr.actions.flow_change.copied_offsets import MirroredPartition, mirrored_partitions
 from kafka_dr.actions.re_replication.scope import ChosenTopics, planned_copies
@@ -132,7 +133,7 @@ def stop_checkpoints_too(procedure: Run, step: str) -> None:
     """
     if procedure.flow.connect is None:
         _stop_still(procedure, step)
-        correct_offsets(procedure, step, None)
+        correct_offsets(procedure, step, changed_flow(procedure).topic_filter())
 
 
 def _stop_still(procedure: Run, step: str) -> None:
@@ -151,7 +152,7 @@ def _set_stopped(procedure: Run, step: str, resets: Resets) -> None:
     chosen: dict[TopicPartition, int | None] = {
         one.source: one.log.end - 1 for one in _with_record(procedure, resets)[1]
     }
-    correct_offsets(procedure, step, None, chosen=chosen)
+    correct_offsets(procedure, step, changed_flow(procedure).topic_filter(), chosen)
     uncopied, _ = _with_record(procedure, resets)
     wanted = _settings(dict.fromkeys(resets, EARLIEST)) if uncopied else _settings(resets)
     change_settings(procedure, step, wanted, _settings(resets))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_dr.actions.flow_change.connector_changes import (
+    before_and_after,
     change_settings,
     correct_offsets,
     refuse_unstopped,
+    skipped_offsets,
 )
 from kafka_dr.actions.flow_change.planned_change import planned_change, refuse_other_configuration
 from kafka_dr.procedure.entries import ChangedFlowStopped, ConnectorsChanged
@@ -35,7 +37,7 @@ class ChangeConnectors(ProcedureStep):
         if plan.edited_by_hand:
             # Not before: a person may have been in the middle of the edit.
             refuse_other_configuration(procedure, plan)
-        corrected = correct_offsets(procedure, self.task_id, plan)
+        corrected = correct_offsets(procedure, self.task_id, before_and_after(procedure, plan), skipped_offsets(plan))
         return ConnectorsChanged(
             connectors=changed,
             partitions=corrected.partitions,

@@ -8,7 +8,6 @@ from typing import Any
 from kafka_dr.actions.clients import tell_to_resume
 from kafka_dr.actions.offsets.review import require_opened
 from kafka_dr.hooks.site.routing import ClientRoute
-from kafka_dr.procedure.common_plan import PartApprovals
 from kafka_dr.procedure.entries import ClientsRedirected
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.base import ProcedureStep
@@ -21,8 +20,8 @@ class RedirectClients(ProcedureStep):
         """Change the routing record, then ask the drain hook to resume the clients."""
         require_opened(procedure)
         procedure.authority.hold()
-        if isinstance(procedure.approvals, PartApprovals) and not procedure.approvals.routes_clients():
-            return _not_redirected(procedure, procedure.approvals.common_id)
+        if not procedure.approvals.routes_clients():
+            return _not_redirected(procedure, str(procedure.request.choices["common_plan"]))
         servers = procedure.systems.connections.kafka(procedure.topology.cluster(procedure.request.target).connection)[
             "bootstrap.servers"
         ]

@@ -24,7 +24,6 @@ from kafka_dr.actions.undo import (
 from kafka_dr.errors import BindingBroken, DeadlinePassed, ReadBackFailed, SystemUnavailable
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.binding import refuse_broken_binding
-from kafka_dr.procedure.common_plan import PartApprovals
 from kafka_dr.procedure.entries import DrainHookAnswer, SourceReturned, SourceToReopen
 from kafka_dr.procedure.progress import NotYet
 from kafka_dr.procedure.run import Run
@@ -109,7 +108,7 @@ class ReturnToSource(ProcedureStep):
         if not source_reopened(procedure):
             record_fact(procedure.authority, self.task_id, SourceToReopen(reopens_source=True))
         # Undos are listed only after the intent to reopen: before that intent the watcher may still add ACL entries.
-        undos, kept_for = list_undos(procedure), _pair_that_needs_the_fence(procedure)
+        undos, kept_for = list_undos(procedure), procedure.approvals.pair_in("opened")
         fences = [] if kept_for else [undo.fence for undo in undos if isinstance(undo, RemoveFence)]
         entries_lifted = sum(lift_source_fence(procedure, self.task_id, fence) for fence in fences)
         hook_answer = None if kept_for else lift_fence_hook(procedure)
@@ -130,9 +129,3 @@ class ReturnToSource(ProcedureStep):
             left_on_returned_cluster=left_on_returned_cluster(procedure),
             fence_kept_for=kept_for,
         )
-
-
-def _pair_that_needs_the_fence(procedure: Run) -> str | None:
-    """Return the other pair's run of a common plan that has opened its target, so that the source must stay fenced."""
-    approvals = procedure.approvals
-    return approvals.pair_in("opened") if isinstance(approvals, PartApprovals) else None

@@ -17,7 +17,6 @@ from kafka_dr.domain.fencing.armed_fence import ARMED
 from kafka_dr.domain.fencing.fence import FenceScope, client_principals
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import Refusal
-from kafka_dr.procedure.common_plan import PartApprovals
 from kafka_dr.procedure.entries import SourceFenced
 from kafka_dr.procedure.run import Run
 from kafka_dr.steps.planned.open_target import OpenTarget
@@ -63,8 +62,7 @@ class OpenWithoutSource(OpenTarget):
 
 def refuse_reopened_by_pair(procedure: Run) -> None:
     """Refuse if another run of the common plan returns to the source: its rollback may lift what fences the source."""
-    approvals = procedure.approvals
-    other = approvals.pair_in("reopens") if isinstance(approvals, PartApprovals) else None
+    other = procedure.approvals.pair_in("reopens")
     if other is not None and procedure.progress.require(SourceFenced).fenced != ARMED:
         raise Refusal(
             "Another pair of the common plan returns to the lost cluster",
