@@ -120,7 +120,7 @@ def first_kept(source: Iterable[ComparedRecord], kept: Sequence[str], deleted: i
 
 
 def first_place(target: Iterable[ComparedRecord], kept: Sequence[str]) -> int | None:
-    """Return the target offset at which the copies of the records stand that the source still holds; None if nowhere.
+    """Return the target offset from which copies have originals on the source; None if there is no such place.
 
     Retention on the source may delete records after they were copied: the log of the target then begins with copies
     that have no original any more. If contents repeat, the first place that fits counts, so that no copy is passed
