@@ -6,25 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.environment.bring_up import up
-from lab.environment.state import Lab
-from lab.environment.take_down import down
 from tests.faults.re_replication.re_replicated_site import RESET, SOURCE, TARGET
-from tests.faults.re_replication.test_re_replicated_topics import PARAMS, READERS, Copied, new_name
+from tests.faults.re_replication.test_re_replicated_topics import PARAMS, READERS, Copied, copied_lab, new_name
 from tests.faults.support.scene import until
-from tests.faults.support.stepping import Run, stepping
+from tests.faults.support.stepping import Run
 
 
 @pytest.fixture(scope="module", params=["default", "identity"])
 def copied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
     """A lab without Airflow."""
-    state = tmp_path_factory.mktemp("lab")
-    up(state, airflow=False, policy=request.param)
-    try:
-        with stepping(Lab(state), tmp_path_factory.mktemp("steps")) as driver:
-            yield Copied(Lab(state), driver)
-    finally:
-        down(state)
+    with copied_lab(request.param, tmp_path_factory) as made:
+        yield made
 
 
 @pytest.mark.parametrize("deletes", [True, False], ids=["deleted", "kept"])

@@ -99,16 +99,23 @@ class Copied:
         return topic
 
 
-@pytest.fixture(scope="module", params=POLICIES)
-def copied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
-    """A lab without Airflow."""
-    state = tmp_path_factory.mktemp("lab")
-    up(state, airflow=False, policy=request.param)
+@contextmanager
+def copied_lab(policy: str, folders: pytest.TempPathFactory) -> Iterator[Copied]:
+    """Start a lab without Airflow with a naming policy, and take it down behind the block."""
+    state = folders.mktemp("lab")
+    up(state, airflow=False, policy=policy)
     try:
-        with stepping(Lab(state), tmp_path_factory.mktemp("steps")) as driver:
+        with stepping(Lab(state), folders.mktemp("steps")) as driver:
             yield Copied(Lab(state), driver)
     finally:
         down(state)
+
+
+@pytest.fixture(scope="module", params=POLICIES)
+def copied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
+    """A lab without Airflow."""
+    with copied_lab(request.param, tmp_path_factory) as made:
+        yield made
 
 
 def new_name() -> str:
