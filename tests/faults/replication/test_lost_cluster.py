@@ -14,6 +14,7 @@ from lab.checker.readers import ClusterReader, Place
 from lab.checker.topologies.global_view import check_placings
 from lab.environment.layout.flows import AGGREGATION, THIRD
 from lab.environment.state import Lab
+from lab.rehearsal.run import run_dag
 from tests.faults.support import always_on
 from tests.faults.support.lost_scene import quicken
 from tests.faults.support.scene import until
@@ -111,7 +112,8 @@ def aggregation(state: Path, folder: Path) -> Iterator[Aggregation]:
         with kept_if_it_fails(state, folder):
             for region in REGIONS:
                 create_topics(made.lab, region, EVENTS)
-            for dag_id in (always_on.RECORDER, always_on.WATCHER):
+            # Airflow runs both by itself.
+            for dag_id in () if made.lab.load().airflow else (always_on.RECORDER, always_on.WATCHER):
                 always_on.start(made.lab, dag_id)
             producers = [OwnProducer(made.lab, region, PLACES) for region in REGIONS]
             with producers[0].writing(), producers[1].writing():
@@ -124,18 +126,27 @@ def aggregation(state: Path, folder: Path) -> Iterator[Aggregation]:
         made.driver.close()
 
 
-def assert_moved(site: Aggregation, run: Run) -> None:
-    """Each group has its positions in each region, by one approval; the routing record leads to the first region."""
-    evidence = site.driver.evidence(run)
+def assert_moved(site: Aggregation, evidence: dict[str, Any], of_pairs: dict[str, dict[str, Any]]) -> None:
+    """Each group has its positions in each region, by one approval; the routing record leads to the first region.
+
+    Args:
+        evidence: of lost_cluster.
+        of_pairs: region -> the evidence of the pair's run.
+    """
     assert evidence["outcome"] == "completed", evidence["reason_for_outcome"]
     # A gate that is killed after its answer takes the same answer again.
     (digest,) = {approval["digest"] for approval in evidence["approvals"]}
-    for region, pair in site.pairs.items():
-        mine = site.driver.evidence(pair)
+    assert list(of_pairs) == list(REGIONS)
+    for region, mine in of_pairs.items():
         assert [(one["by"], one["digest"]) for one in mine["approvals"]] == [("approver", digest)]
         figures = site.judge(region)
         assert figures["positions"] == len(GROUPS) * len(PLACES)
     assert json.loads(site.lab.routing.read_text())["cluster"] == REGIONS[0]
+
+
+def of_stepped(site: Aggregation) -> dict[str, dict[str, Any]]:
+    """Return the evidence of the pairs' runs that the driver has gone through."""
+    return {region: site.driver.evidence(pair) for region, pair in site.pairs.items()}
 
 
 def test_readers_of_a_lost_centre_go_to_all_regions(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
@@ -148,7 +159,18 @@ def test_readers_of_a_lost_centre_go_to_all_regions(fresh_lab: Callable[..., Pat
         site.move()
         assert site.driver.step(run, "follow_pairs") == "done", run.texts
         site.driver.step(run, "close_procedure")
-        assert_moved(site, run)
+        assert_moved(site, site.driver.evidence(run), of_stepped(site))
+
+
+def test_airflow_starts_and_follows_the_pairs(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
+    """One run is triggered and answered once; Airflow starts each pair's run, and wakes the run that follows them."""
+    with aggregation(fresh_lab("default", airflow=True, clusters=AGGREGATION), tmp_path) as site:
+        site.lose_centre()
+        assert run_dag(site.lab, "lost_cluster", PARAMS, approve_as="approver", timeout=900) == 0
+        documents = [json.loads(path.read_text()) for path in site.lab.evidence.glob("*/evidence.json")]
+        (common,) = [one for one in documents if one["dag_id"] == "lost_cluster"]
+        moved = {one["target"]: one for one in documents if one["dag_id"] == "unplanned_failover"}
+        assert_moved(site, common, {region: moved[region] for region in REGIONS})
 
 
 def test_the_common_plan_is_killed_after_every_journal_write(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
@@ -162,5 +184,5 @@ def test_the_common_plan_is_killed_after_every_journal_write(fresh_lab: Callable
             points += [f"{step} {point}" for point in site.driver.killed_everywhere(run, step)]
             assert run.ended[step] == "done", run.texts
         print(f"{len(points)} points: {points}", flush=True)
-        assert len(points) > 12 and list(site.pairs) == list(REGIONS)
-        assert_moved(site, run)
+        assert len(points) > 12
+        assert_moved(site, site.driver.evidence(run), of_stepped(site))
