@@ -14,10 +14,10 @@ from pathlib import Path
 
 import yaml
 
+from kafka_dr.config.file.strict_yaml import read_text
 from kafka_dr.config.importing.client_settings import for_librdkafka
 from kafka_dr.config.importing.mirror_maker_properties import Converted, topology_from_properties
 from kafka_dr.config.settings import check_topology
-from kafka_dr.config.strict_yaml import read_text
 from kafka_dr.domain.logins.certificate_principal import DEFAULT_RULES, principal_of_subject
 from kafka_dr.errors import BadInput, SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster

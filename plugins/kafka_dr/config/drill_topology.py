@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from kafka_dr.config.connectors import CheckpointConnector, Connectors
 from kafka_dr.config.drill import DrillSettings
 from kafka_dr.config.routing import FileRoutingSettings
-from kafka_dr.config.topology import CheckpointConnector, Connectors, Flow, Topology
+from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.drill.names import SEPARATOR, DrillNames
 from kafka_dr.errors import BadInput
 

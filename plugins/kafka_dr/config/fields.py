@@ -24,6 +24,7 @@ def matching_text(shape: str, longest: int, words: str) -> AfterValidator:
             raise ValueError(f"{words}; at most {longest} characters")
         return text
 
+    _check.__doc__ = words  # The reference of all keys shows it.
     return AfterValidator(_check)
 
 

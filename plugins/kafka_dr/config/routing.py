@@ -14,14 +14,24 @@ _LONGEST_TTL = 3600
 
 
 class FileRoutingSettings(Model):
-    """Settings for clients that look up their cluster in a file, at `path`."""
+    """Settings for clients that look up their cluster in a file.
+
+    Attributes:
+        kind: `file`.
+        path: the file, which redirect_clients replaces; a relative path begins at the folder of the topology file.
+    """
 
     kind: Literal["file"]
     path: FilePath
 
 
 class HttpRoutingSettings(Model):
-    """Settings for clients that an HTTP hook redirects."""
+    """Settings for clients that an HTTP hook redirects.
+
+    Attributes:
+        kind: `http`.
+        connection: Airflow connection of the hook.
+    """
 
     kind: Literal["http"]
     connection: Connection
@@ -52,6 +62,7 @@ class DnsRoutingSettings(Model):
     """Settings for clients that find their cluster by one shared DNS name.
 
     Attributes:
+        kind: `dns`.
         connection: Airflow connection of the zone's primary server: host, port, and the TSIG key by name and secret.
         zone: the zone that is updated, such as example.com.
         name: the shared name, in which clients' bootstrap.servers end, such as kafka.example.com. A TXT record below

@@ -14,11 +14,12 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from kafka_dr.config.choices import quoted_value
+from kafka_dr.config.connectors import Connectors
 from kafka_dr.config.deadlines import Deadlines
+from kafka_dr.config.file.strict_yaml import Document, Place, place_text, read_yaml
+from kafka_dr.config.file.topology_checks import SECRET_VALUE, problems_in, without_secrets
 from kafka_dr.config.params import Request, bad_input, check_params
-from kafka_dr.config.strict_yaml import Document, Place, place_text, read_yaml
-from kafka_dr.config.topology import Cluster, Connectors, Flow, GroupPolicy, Named, Principals, Topology
-from kafka_dr.config.topology_checks import SECRET_VALUE, problems_in, without_secrets
+from kafka_dr.config.topology import Cluster, Flow, GroupPolicy, Named, Principals, Topology
 from kafka_dr.domain.mirror_maker.naming import NamingSpec
 from kafka_dr.errors import BadInput
 
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 TOPOLOGY_VARIABLE = "KAFKA_DR_TOPOLOGY"
+_CORRECT = "correct the file, with runbooks/topology_reference.md; this attempt changed nothing"
 
 
 def load_topology(path: str | Path | None = None) -> Topology:
@@ -78,7 +80,11 @@ def _topology_from(document: Document, name: str) -> Topology:
     problems = [*document.problems, *problems_in(document.data), *faults]
     if problems or topology is None:
         lines = [_line(document, place, text) for place, text in _in_file_order(document, problems)]
-        raise bad_input(f"{name} cannot be used", lines, "correct the file; this attempt changed nothing")
+        raise bad_input(
+            f"{name} cannot be used",
+            lines,
+            "correct the file; runbooks/topology_reference.md explains every key. This attempt changed nothing",
+        )
     return topology
 
 

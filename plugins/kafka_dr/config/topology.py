@@ -9,16 +9,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from kafka_dr.config.applications import ApplicationSettings
+from kafka_dr.config.connectors import Connectors
 from kafka_dr.config.deadlines import Deadlines
 from kafka_dr.config.drill import DrillSettings
 from kafka_dr.config.fields import (
     LONGEST_DEADLINE,
     Alias,
     Connection,
-    ConnectorName,
     FilePath,
     Folder,
     Isolation,
@@ -86,50 +86,12 @@ class Cluster(Model):
         return paths
 
 
-class CheckpointConnector(Model):
-    """A flow's checkpoint connector; in the file its name alone, if it runs in the flow's own Connect worker.
-
-    Attributes:
-        connect: Airflow connection of the connector's Connect worker; None: the worker of the source connectors.
-    """
-
-    name: ConnectorName
-    connect: Connection | None = None
-
-
-class Connectors(Model):
-    """A flow's connectors in Connect; the heartbeat connector is optional.
-
-    Attributes:
-        source: names of the source connectors, which share the flow's topics among them; in the file one name or a
-            list. All run in the flow's Connect worker.
-    """
-
-    source: Annotated[
-        tuple[ConnectorName, ...],
-        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
-        Field(min_length=1),
-    ]
-    checkpoint: Annotated[
-        CheckpointConnector, BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value)
-    ]
-    heartbeat: ConnectorName | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the source connectors, then that of the checkpoint connector."""
-        return (*self.source, self.checkpoint.name)
-
-    @property
-    def by_kind(self) -> dict[str, str]:
-        """Return the names as plans list them: kind -> name; several names are one text."""
-        return {"source": ", ".join(self.source), "checkpoint": self.checkpoint.name}
-
-
 class Flow(Model):
     """Replication in one direction.
 
     Attributes:
+        source, target: aliases of the two clusters.
+        connectors: names of the flow's connectors. In dedicated mode they are MirrorMaker 2's own.
         connect: Airflow connection of the Connect worker that runs the connectors; the checkpoint connector may name
             another one.
         stop_hook: instead of `connect` if MirrorMaker 2 runs in dedicated mode, without a REST API: Airflow connection
@@ -223,7 +185,11 @@ class GroupPolicy(Model):
 
 
 class Named(Model):
-    """A system of which the topology names only the Airflow connection."""
+    """A system of which the topology names only the Airflow connection.
+
+    Attributes:
+        connection: name of the Airflow connection.
+    """
 
     connection: Connection
 
@@ -232,6 +198,7 @@ class JournalSettings(Named):
     """The journal's database.
 
     Attributes:
+        connection: Airflow connection of the database.
         public_keys: keys by which approvals, closings and anchors of the journal are verified; several while a key is
             replaced by another. Without a key nothing is signed.
     """
@@ -243,6 +210,7 @@ class FenceHookSettings(Named):
     """The fence hook, which fences a cluster by other means than ACLs, such as its network, storage or roles.
 
     Attributes:
+        connection: Airflow connection of the hook.
         spares_mirror_maker: whether MirrorMaker 2 and Switchback go on working on a cluster that the hook fences. Then
             a planned failover asks the hook, too; otherwise the hook is asked for lost sources only.
     """
@@ -284,6 +252,20 @@ class Topology(Model):
     """The whole topology file; `kafka_dr.config.settings.load_topology` reads it.
 
     Attributes:
+        clusters: alias -> cluster. Aliases are those of MirrorMaker 2.
+        naming: how topics of one cluster are named on another, the same for all flows.
+        flows: MirrorMaker 2's flows, one for each direction.
+        routing: how clients find the cluster to which they connect.
+        journal: the journal's database, the same for all procedures.
+        airflow_api: Airflow connection of Airflow's own API, which says who approved; the account approves nothing.
+        spark: Airflow connection of Spark, `local[*]` or a cluster.
+        evidence: folder of evidence and of the files between steps, which every machine where steps run must see; a
+            relative path begins at the folder of the topology file.
+        recorder: the flight recorder's archive; without it an unplanned failover calls no loss certain.
+        groups: policies for groups without a translated position; the first matching pattern counts.
+        deadlines: waits of all procedures, in seconds; a run may change them by its params.
+        limits: how far the params of a run may go.
+        approvers: who may answer the gates.
         applications: whose own logins on the target are tried before clients are moved there.
         drain: the application's hook that stops and starts its clients.
         source_probe: the application's hook that states whether the application reaches a source that seems lost.

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from kafka_dr.commands.record_positions import open_recorder, signer_of
-from kafka_dr.config.topology import Connectors, Flow, Recorder, Topology
+from kafka_dr.config.connectors import Connectors
+from kafka_dr.config.topology import Flow, Recorder, Topology
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.signing import make_key
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka_dr.config.topology import Connectors, Flow
+from kafka_dr.config.connectors import Connectors
+from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_of
 from kafka_dr.errors import DeadlinePassed

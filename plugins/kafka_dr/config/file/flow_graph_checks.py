@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kafka_dr.config.strict_yaml import Place
+from kafka_dr.config.file.strict_yaml import Place
 from kafka_dr.domain.flow_graph.graph import FlowEdge, FlowGraph
 from kafka_dr.domain.mirror_maker.patterns import list_items
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_dr.config.strict_yaml import LARGEST_FILE, place_text, read_yaml
+from kafka_dr.config.file.strict_yaml import LARGEST_FILE, place_text, read_yaml
 from kafka_dr.errors import BadInput
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(

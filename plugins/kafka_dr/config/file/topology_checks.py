@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
-from kafka_dr.config.flow_graph_checks import no_circles, no_merged_topics, opposite_flows_agree
-from kafka_dr.config.strict_yaml import Place, place_text
+from kafka_dr.config.file.flow_graph_checks import no_circles, no_merged_topics, opposite_flows_agree
+from kafka_dr.config.file.strict_yaml import Place, place_text
 from kafka_dr.domain.mirror_maker.naming import NamingSpec, naming_problems
 from kafka_dr.domain.mirror_maker.offset_option import FlowSetUp, OffsetOption, option_problems
 from kafka_dr.domain.mirror_maker.patterns import PATTERN_KEYS, pattern_problem

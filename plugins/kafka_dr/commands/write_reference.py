@@ -1,0 +1,38 @@
+"""Write the part of the topology's reference page that is made from the models.
+
+`python -m kafka_dr.commands.write_reference runbooks`, after a key of the topology was changed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import yaml
+
+from kafka_dr.config.file.reference import flatten_keys, reference_tables
+
+#: Stands on the page before the tables.
+BEGINS = "<!-- From here on written by kafka_dr.commands.write_reference -->\n"
+_EXAMPLE = "examples/topologies/every_key.yaml"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the end of `topology_reference.md` in a folder, with values from the example of every key there."""
+    (folder,) = map(Path, sys.argv[1:] if arguments is None else arguments)
+    example = yaml.load((folder / _EXAMPLE).read_text(encoding="utf-8"), yaml.BaseLoader)  # noqa: S506 (a loader of texts alone)
+    page = folder / "topology_reference.md"
+    head = page.read_text(encoding="utf-8").partition(BEGINS)[0]
+    page.write_text(f"{head}{BEGINS}\n{reference_tables(first_of_each(example))}", encoding="utf-8")
+
+
+def first_of_each(example: object) -> dict[str, object]:
+    """Return path of a key -> the first value that an example has there."""
+    values: dict[str, object] = {}
+    for path, value in flatten_keys(example):
+        values.setdefault(path, value)
+    return values
+
+
+if __name__ == "__main__":
+    main()
