@@ -15,7 +15,7 @@ from kafka_dr.actions.diagnosis.foreign_records import foreign_records
 from kafka_dr.actions.diagnosis.internal_topics import internal_topic_facts
 from kafka_dr.actions.diagnosis.logins import ROLES, alias_of, principals_of, try_own_logins
 from kafka_dr.actions.diagnosis.positions import group_places, sync_spans
-from kafka_dr.actions.diagnosis.records import MirrorMakerRights, lagging_partitions, topic_facts
+from kafka_dr.actions.diagnosis.records import MirrorMakerRights, lagging_partitions, topic_facts, topics_in_circle
 from kafka_dr.actions.readiness.lag import measure_lag
 from kafka_dr.actions.readiness.observe import observed_at_rest
 from kafka_dr.domain.diagnosis.clusters import CLUSTER_TREE, ClusterFacts, ClusterReach
@@ -235,12 +235,13 @@ def flow_settings(procedure: Run, o: Observation) -> FlowSettings:
 
 def _circle(o: Observation) -> str:
     """Return what shows that both directions run on a topic of one name; "" if nothing does."""
-    if o.reverse is None or o.naming_policy == "default":
+    shared = topics_in_circle(o)
+    if o.reverse is None or not shared:
         return ""
-    forward = [connector.name for connector in o.flow.source_connectors if connector.runs and connector.tasks]
-    back = [connector.name for connector in o.reverse.source_connectors if connector.runs and connector.tasks]
-    shared = [topic for topic, remote in o.scope.items() if topic == remote and o.reverse.mirrors.selects(topic)]
-    return f"{forward[0]} and {back[0]} both copy {first_few(shared, 5)}" if forward and back and shared else ""
+    forward, back = (
+        next(one.name for one in flow.source_connectors if one.runs and one.tasks) for flow in (o.flow, o.reverse)
+    )
+    return f"{forward} and {back} both copy {first_few(shared, 5)}"
 
 
 def _repeats_alias(naming: Naming, topic: str) -> bool:

@@ -186,6 +186,8 @@ def lagging_partitions(
         topic.name for topic in topics if topic.remote_partitions is None or walk_tree(TOPIC_TREE.root, topic)[0]
     }
     broken = {topic.name for topic in topics if not topic.connector_works}
+    # Their own copies are written to the source again, so that the lag never ends.
+    circling = set(topics_in_circle(o))
     led = {f"{tp}" for cluster in (o.source, o.target) for tp in cluster.leaderless}
     names = sorted({tp.topic for tp in wanted})
     readable = rights["source"].allowed("read", "topic", names)
@@ -195,7 +197,7 @@ def lagging_partitions(
             partition=str(tp),
             lag=_lag_text(lag, lags.get(tp)),
             task=" task ".join(map(str, tasks.get(str(tp), ()))),
-            explained=tp.topic in troubled | broken or str(tp) in led,
+            explained=tp.topic in troubled | broken | circling or str(tp) in led,
             lost=_overtaken(o).get(tp, ""),
             readable=_of(readable, tp.topic),
             moves=tp in moved,
@@ -204,6 +206,15 @@ def lagging_partitions(
         )
         for tp in wanted
     ]
+
+
+def topics_in_circle(o: Observation) -> list[str]:
+    """Return the topics of one name on both clusters that both directions copy, while both run."""
+    if o.reverse is None or o.naming_policy == "default":
+        return []
+    back, both = o.reverse.mirrors.selects, (o.flow, o.reverse)
+    run = all(any(one.runs and one.tasks for one in flow.source_connectors) for flow in both)
+    return [topic for topic, remote in o.scope.items() if run and topic == remote and back(topic)]
 
 
 def _age(lag: FlowLag, one: PartitionLag) -> float:

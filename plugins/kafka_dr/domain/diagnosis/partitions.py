@@ -120,7 +120,7 @@ PARTITION_TREE = DiagnosisTree[LaggingPartition](
         {
             "yes": RECORDS_OVERTAKEN,
             "no": DiagnosisQuestion(
-                "Does a finding about its connector, topic or leader explain the lag?",
+                "Does a finding about its connector, topic or leader, or about a circle, explain the lag?",
                 _ask_explained,
                 {
                     "yes": NothingFound("the other finding explains it"),
