@@ -1,6 +1,10 @@
-"""Makes a topology file and Airflow connections from an mm2.properties file.
+"""Makes a topology file and Airflow connections from MirrorMaker 2's configuration.
 
-python -m kafka_dr.commands.make_topology mm2.properties --out topology.yaml --connections DIR
+The configuration is an mm2.properties file, the connectors of Connect workers, or a Strimzi resource KafkaMirrorMaker2:
+
+    python -m kafka_dr.commands.make_topology mm2.properties --out topology.yaml --connections DIR
+    python -m kafka_dr.commands.make_topology --connect-worker connect_west --out topology.yaml --connections DIR
+    python -m kafka_dr.commands.make_topology mirror-maker.yaml --out topology.yaml --connections DIR
 """
 
 from __future__ import annotations
@@ -14,13 +18,16 @@ from pathlib import Path
 
 import yaml
 
-from kafka_dr.config.file.strict_yaml import read_text
+from kafka_dr.config.file.strict_yaml import read_text, read_yaml
 from kafka_dr.config.importing.client_settings import for_librdkafka
+from kafka_dr.config.importing.connect_workers import topology_from_connect
 from kafka_dr.config.importing.mirror_maker_properties import Converted, topology_from_properties
+from kafka_dr.config.importing.strimzi import topology_from_strimzi
 from kafka_dr.config.settings import check_topology
 from kafka_dr.domain.logins.certificate_principal import DEFAULT_RULES, principal_of_subject
 from kafka_dr.errors import BadInput, SwitchbackError
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.connect.worker_reader import WorkerReader
 from kafka_dr.hooks.logins.key_store import subject_of_client
 from kafka_dr.hooks.whole_file import write_whole
 
@@ -31,19 +38,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0 if all files were written, 2 if the input was refused or a write failed."""
     options = _parser().parse_args(arguments)
     try:
-        # Java reads properties files as ISO-8859-1.
-        text = read_text(options.properties, "MirrorMaker 2's configuration file", "ISO-8859-1")
-        principal = partial(_certificate_principal, options.mapping_rules, options.ask_brokers)
-        converted = topology_from_properties(text, options.worker, options.template, principal)
-        check_topology(converted.topology, f"the topology made from {options.properties}")
+        converted = _converted(options)
+        made_from = options.file or ", ".join(options.connect_worker)
+        check_topology(converted.topology, f"the topology made from {made_from}")
         files = _files(converted, options.out, options.connections)
         _refuse_to_overwrite(files, options.force)
         for path, text in files.items():
             _write(path, text, secret=path != options.out)
-    except (BadInput, OSError) as error:
+    except (SwitchbackError, OSError) as error:
         message = (
             f"nothing was written: {error}"
-            if isinstance(error, BadInput)
+            if isinstance(error, SwitchbackError)
             else f"stopped: {error.strerror}: {error.filename}"
         )
         print(message, file=sys.stderr)
@@ -52,11 +57,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _converted(options: argparse.Namespace) -> Converted:
+    """Return what is made of the file, or of the connectors of the Connect workers, that the command line names."""
+    if bool(options.file) == bool(options.connect_worker):
+        raise BadInput(
+            "The command line names no configuration, or two",
+            f"file: {options.file}; --connect-worker: {', '.join(options.connect_worker) or 'none'}",
+            "name a file, or one or more --connect-worker",
+        )
+    principal = partial(_certificate_principal, options.mapping_rules, options.ask_brokers)
+    if options.connect_worker:
+        workers = {connection: _connectors_of(connection) for connection in options.connect_worker}
+        return topology_from_connect(workers, options.template, principal)
+    if options.file.suffix in (".yaml", ".yml"):
+        return topology_from_strimzi(read_yaml(options.file).data, options.template)
+    # Java reads properties files as ISO-8859-1.
+    text = read_text(options.file, "MirrorMaker 2's configuration file", "ISO-8859-1")
+    return topology_from_properties(text, options.worker, options.template, principal)
+
+
+def _connectors_of(connection: str) -> dict[str, dict[str, str]]:
+    """Return the configurations of a Connect worker's connectors, with their secrets."""
+    from kafka_dr.connections import Connections  # noqa: PLC0415 (slow to load, and a file needs none of it)
+
+    connections = Connections()
+    url, login, password = connections.login(connection)
+    worker = WorkerReader(url, (login, password) if login else None, connections.tls(connection))
+    return {name: worker.client_settings(name, "") for name in worker.connectors()}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m kafka_dr.commands.make_topology", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("properties", type=Path, help="MirrorMaker 2's configuration file")
+    parser.add_argument("file", type=Path, nargs="?", help="mm2.properties, or a resource KafkaMirrorMaker2 as .yaml")
+    parser.add_argument(
+        "--connect-worker",
+        action="append",
+        default=[],
+        metavar="CONNECTION",
+        help="instead of a file: Airflow connection of a Connect cluster whose connectors are read; may be repeated",
+    )
     parser.add_argument("--out", type=Path, required=True, help="the topology file to write")
     parser.add_argument(
         "--connections", type=Path, required=True, help="folder for the connections' files, which hold secrets (0600)"

@@ -104,6 +104,8 @@ class Flow(Model):
             properties, such as converters, which Connect's REST API does not report. In dedicated mode: all settings of
             the flow, and of its processes `offset.storage.topic` and `group.id`, unless they are dedicated mode's own.
             While the worker does not answer, they are read instead of the connectors' configuration.
+        managed_by: the program that keeps the flow's connectors as it states them, and so undoes what a procedure does:
+            procedures that act are refused while it may do so.
         objectives: recovery objectives of a move from source to target, and how often it is rehearsed.
         readiness: limits beyond which readiness_check says that the flow is not ready.
         offset_option: how groups are meant to find their positions on the target, and why; None: nobody recorded it.
@@ -117,6 +119,7 @@ class Flow(Model):
     isolation: Isolation = "read_uncommitted"
     runs: Literal["always", "in_turn"] = "in_turn"
     mirror_maker: dict[str, Setting] = Field(default_factory=dict)
+    managed_by: Literal["strimzi"] | None = None
     objectives: Objectives = Objectives()
     readiness: ReadinessLimits = ReadinessLimits()
     offset_option: OffsetOptionRecord | None = None

@@ -17,6 +17,7 @@ from kafka_dr.domain.readiness.owners import (
     acl_marker_place,
     connector_marker_place,
     labels_in,
+    labels_of_flow,
     labels_of_principals,
     owner_blockers,
     owner_notes,
@@ -61,6 +62,7 @@ def owner_view(
     return OwnerView(
         labels=(
             *(text for place, config in configs.items() for text in labels_in(place, config)),
+            *(text for flow in listed for text in labels_of_flow(f"{flow.source}->{flow.target}", flow.managed_by)),
             *_labels_of_clusters(procedure, rules),
         ),
         markers=tuple(markers),

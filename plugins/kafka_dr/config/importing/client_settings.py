@@ -91,6 +91,12 @@ def for_librdkafka(java: Mapping[str, str]) -> ClientSettings:
         for key in extra
         if "${" in extra[key]
     ]
+    login = java.get("sasl.jaas.config", "")
+    if "${" in login and not _jaas(login):
+        notes.append(
+            "sasl.jaas.config refers to a config provider (${...}); put sasl.username and sasl.password into the"
+            " connection"
+        )
     return ClientSettings(extra, notes)
 
 

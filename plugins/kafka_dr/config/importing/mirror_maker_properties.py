@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import permutations
 from typing import Any, Literal
 
 from kafka_dr.config.importing.client_settings import CONNECTION_KEY, for_librdkafka, principal_of
 from kafka_dr.config.importing.java_properties import Property, read_properties
+from kafka_dr.config.importing.unused_keys import reason_unused
 from kafka_dr.domain.mirror_maker.naming import TOPIC
 from kafka_dr.domain.mirror_maker.patterns import list_items
 from kafka_dr.errors import BadInput
@@ -35,75 +37,43 @@ FLOW_SETTING = re.compile(
     r"offset\.flush\.interval\.ms",
 )
 NAMING_SETTING = re.compile(r"replication\.policy\.(class|separator|internal\.topic\.separator\.enabled)")
-NOT_NEEDED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(shape), reason)
-    for shape, reason in (
-        (r"enabled", "the direction is not enabled, so the topology has no such flow"),
-        (
-            r"(bootstrap|security|sasl|ssl)\..*",
-            (
-                "connection setting of one direction only; the Airflow connection is made of the cluster's own settings"
-                " (the value is not shown)"
-            ),
-        ),
-        # Must precede the tuning pattern below, which matches these keys, too.
-        (
-            r"(source|target)?\.?(cluster\.)?(producer|consumer|admin)\.(override\.)?(sasl|ssl|security|bootstrap)\..*",
-            (
-                "connection setting of MirrorMaker 2's own clients; the Airflow connection is for the orchestrator (the"
-                " value is not shown)"
-            ),
-        ),
-        (
-            r"(dedicated\.mode\..*|listeners|rest\..*|admin\.listeners.*)",
-            "concerns the worker's REST interface; the connection under `connect` has its address",
-        ),
-        (
-            r"(.*\.)?(producer|consumer|admin)\..*",
-            "tunes MirrorMaker 2's own clients; the setting stays in the worker and affects no step",
-        ),
-        (
-            r"config\.providers.*",
-            "config providers work only in the worker; put the values themselves into Airflow connections",
-        ),
-        (
-            (
-                r"(config|offset|status)\.storage\..*|group\.id|client\.id|offset\.flush\..*|task\.shutdown\..*|"
-                r"scheduled\.rebalance\..*|plugin\..*|"
-                r"connect\.protocol|worker\..*|connector\.client\..*"
-            ),
-            "a setting of the Connect worker; Switchback reads what it needs from the worker",
-        ),
-        (
-            r"(transforms|predicates)(\..*)?",
-            "changes records during replication; the setting stays in the connector, where check_readiness reads it",
-        ),
-        (r"(metric|metrics)\..*|log4j.*", "concerns metrics and logs only"),
-        (
-            (
-                r"(checkpoints|heartbeats|offset-syncs)\.topic\..*|(retry|reconnect|retries|request|metadata|"
-                r"connections)\..*|replication\.policy\..*"
-            ),
-            "a detail that no step depends on",
-        ),
-    )
+_DEDICATED = (
+    "connect-mirror-maker.sh has no REST call to stop a connector or to set its offsets; before a failover, run the"
+    " same connectors in a Connect cluster (with these names, or change `connectors`)"
 )
-UNKNOWN = "not a setting of MirrorMaker 2 that Switchback knows; no step depends on it"
 
 Worker = Literal["dedicated", "connect"]
+Ends = tuple[str, str]
 Connections = dict[str, dict[str, str | dict[str, str]]]
 CertificatePrincipal = Callable[[str, Mapping[str, str]], tuple[str | None, str]]
 
 
 @dataclass(frozen=True)
+class FlowHandle:
+    """By what a flow is stopped and read: as the topology states it under `flows`.
+
+    Attributes:
+        connect: Airflow connection of the flow's Connect worker.
+        connectors: what stands under `connectors`.
+        further: further keys of the flow.
+        exists: whether a person has made the connection already.
+    """
+
+    connect: str
+    connectors: dict[str, Any]
+    further: dict[str, Any] = field(default_factory=dict)
+    exists: bool = False
+
+
+@dataclass(frozen=True)
 class Converted:
-    """Result of converting a properties file.
+    """Result of converting MirrorMaker 2's configuration.
 
     Attributes:
         topology: the topology file's data, without any secret.
         connections: Airflow connections by name, as `airflow connections import` takes them; they hold secrets.
-        to_make: Airflow connection that the topology names but the properties file does not define -> its purpose.
-        ignored: key of the properties file that the conversion did not use -> the reason.
+        to_make: Airflow connection that the topology names but the configuration does not define -> its purpose.
+        ignored: key of the configuration that the conversion did not use -> the reason.
         notes: what a person should know or do, without secrets.
     """
 
@@ -135,7 +105,29 @@ def topology_from_properties(
         BadInput: no topology can be made from the file; the message states the reason.
     """
     entries = read_properties(text)
-    settings = _Settings({entry.key: entry.value for entry in entries}, worker)
+    given = {entry.key: entry.value for entry in entries}
+    converted = topology_from_settings(given, partial(_handle, worker), template, certificate_principal)
+    by_hand = [_DEDICATED] if worker == "dedicated" else []
+    return replace(converted, notes=[*converted.notes, *by_hand, *_form_notes(entries)])
+
+
+def topology_from_settings(
+    given: Mapping[str, str],
+    handle: Callable[[str, str], FlowHandle],
+    template: str | None,
+    certificate_principal: CertificatePrincipal,
+) -> Converted:
+    """Return the topology, connections and notes made from settings as an mm2.properties file has them.
+
+    Args:
+        given: keys with the prefixes of an mm2.properties file -> values.
+        handle: returns a flow's handle, by source and target.
+        template, certificate_principal: as of `topology_from_properties`.
+
+    Raises:
+        BadInput: as `topology_from_properties`.
+    """
+    settings = _Settings(given, handle)
     by_certificate = {
         alias: certificate_principal(alias, settings.client(alias))
         for alias in settings.aliases
@@ -159,9 +151,7 @@ def topology_from_properties(
     }
     notes = [f"kafka_{alias}: {note}" for alias, client in clients.items() for note in client.notes]
     notes += [f"{alias}: {note}" for alias, (_, note) in by_certificate.items() if note]
-    return Converted(
-        topology, connections, settings.to_make(), settings.ignored(), notes + settings.notes() + _form_notes(entries)
-    )
+    return Converted(topology, connections, settings.to_make(), settings.ignored(), notes + settings.notes())
 
 
 def _cluster(alias: str, mirror_maker: str | None) -> dict[str, Any]:
@@ -170,8 +160,15 @@ def _cluster(alias: str, mirror_maker: str | None) -> dict[str, Any]:
     return {"connection": f"kafka_{alias}", **principals}
 
 
+def _handle(worker: Worker, source: str, target: str) -> FlowHandle:
+    kinds = ("source", "checkpoint", "heartbeat")
+    if worker == "dedicated":
+        return FlowHandle(f"connect_{source}_{target}", {kind: f"Mirror{kind.capitalize()}Connector" for kind in kinds})
+    return FlowHandle(f"connect_{target}", {kind: f"{source}-to-{target}-{kind}" for kind in kinds})
+
+
 class _Settings:
-    """The properties file's settings, by the cluster or the direction (source, target) that each concerns.
+    """The settings of an mm2.properties file, by the cluster or the direction (source, target) that each concerns.
 
     Attributes:
         aliases: the clusters, in the file's order.
@@ -181,7 +178,7 @@ class _Settings:
         flows: the enabled directions, each as (source, target).
     """
 
-    def __init__(self, settings: Mapping[str, str], worker: Worker) -> None:
+    def __init__(self, settings: Mapping[str, str], handle: Callable[[str, str], FlowHandle]) -> None:
         self.aliases = tuple(dict.fromkeys(filter(None, list_items(settings.get("clusters", "")))))
         if len(self.aliases) < 2:
             raise BadInput(
@@ -189,10 +186,10 @@ class _Settings:
                 ascii(settings.get("clusters", "")),
                 "name two clusters or more: clusters = primary, standby",
             )
-        self.worker = worker
+        self._handle = handle
         self.general: dict[str, str] = {}
         self.of_cluster: dict[str, dict[str, str]] = {alias: {} for alias in self.aliases}
-        self.of_direction: dict[tuple[str, str], dict[str, str]] = {ends: {} for ends in permutations(self.aliases, 2)}
+        self.of_direction: dict[Ends, dict[str, str]] = {ends: {} for ends in permutations(self.aliases, 2)}
         prefixes = {f"{alias}.": self.of_cluster[alias] for alias in self.aliases}
         prefixes |= {f"{source}->{target}.": keys for (source, target), keys in self.of_direction.items()}
         for key, value in settings.items():
@@ -255,20 +252,25 @@ class _Settings:
         """Return what the topology has under `flows` for a direction."""
         settings = self._stated((source, target), FLOW_SETTING)
         isolation = {"isolation": level} if (level := self._isolation(source, target)) else {}
-        names = self._connectors(source, target)
-        worker = self._connect(source, target)
+        handle = self._handle(source, target)
         return {
             "source": source,
             "target": target,
-            "connect": worker,
-            "connectors": names,
+            "connect": handle.connect,
+            "connectors": handle.connectors,
             **isolation,
+            **handle.further,
             "mirror_maker": settings,
         }
 
     def to_make(self) -> dict[str, str]:
         """Return the Airflow connections that a person must create, name -> connection type and purpose."""
-        workers = {self._connect(*ends): f"http: the Connect worker that runs {'->'.join(ends)}" for ends in self.flows}
+        handles = {ends: self._handle(*ends) for ends in self.flows}
+        workers = {
+            handle.connect: f"http: the Connect worker that runs {'->'.join(ends)}"
+            for ends, handle in handles.items()
+            if not handle.exists
+        }
         return workers | {
             "kafka_dr_journal": (
                 'generic: extra {"url": ...} with the SQLAlchemy URL of journal and lease, on a machine outside both'
@@ -280,10 +282,10 @@ class _Settings:
 
     def ignored(self) -> dict[str, str]:
         """Return every key of the file that the conversion did not use -> the reason."""
-        ignored = {key: _reason(key) for key in self.general if key != "clusters" and not self._used(key)}
+        ignored = {key: reason_unused(key) for key in self.general if key != "clusters" and not self._used(key)}
         for alias, keys in self.of_cluster.items():
             ignored |= {
-                f"{alias}.{key}": _reason(key)
+                f"{alias}.{key}": reason_unused(key)
                 for key in keys
                 if not CONNECTION_KEY.fullmatch(key) and key != "consumer.isolation.level"
             }
@@ -293,7 +295,7 @@ class _Settings:
                 ("enabled", *self._stated(ends, FLOW_SETTING), *self._stated(ends, NAMING_SETTING)) if enabled else ()
             )
             unused = (key for key in keys if key not in used)
-            ignored |= {f"{'->'.join(ends)}.{key}": _reason(key if enabled else "enabled") for key in unused}
+            ignored |= {f"{'->'.join(ends)}.{key}": reason_unused(key if enabled else "enabled") for key in unused}
         return ignored
 
     def notes(self) -> list[str]:
@@ -304,11 +306,6 @@ class _Settings:
                 " orchestrator, and name these in `principals`"
             )
         ]
-        if self.worker == "dedicated":
-            notes.append(
-                "connect-mirror-maker.sh has no REST call to stop a connector or to set its offsets; before a failover,"
-                " run the same connectors in a Connect cluster (with these names, or change `connectors`)"
-            )
         if any(
             self.flow(*ends)["mirror_maker"].get("offset-syncs.topic.location", "source") != "target"
             for ends in self.flows
@@ -328,7 +325,7 @@ class _Settings:
             else []
         )
 
-    def _stated(self, ends: tuple[str, str], kind: re.Pattern[str]) -> dict[str, str]:
+    def _stated(self, ends: Ends, kind: re.Pattern[str]) -> dict[str, str]:
         return {
             key: value.strip() for key, value in (self.general | self.of_direction[ends]).items() if kind.fullmatch(key)
         }
@@ -347,21 +344,6 @@ class _Settings:
             general.get(key),
         )
         return next((level.strip().lower() for level in places if level), None)
-
-    def _connect(self, source: str, target: str) -> str:
-        return f"connect_{source}_{target}" if self.worker == "dedicated" else f"connect_{target}"
-
-    def _connectors(self, source: str, target: str) -> dict[str, str]:
-        kinds = ("source", "checkpoint", "heartbeat")
-        if self.worker == "dedicated":
-            return {kind: f"Mirror{kind.capitalize()}Connector" for kind in kinds}
-        return {kind: f"{source}-to-{target}-{kind}" for kind in kinds}
-
-
-def _reason(key: str) -> str:
-    if "->" in key:
-        return "one cluster of the direction is not in `clusters`"
-    return next((reason for shape, reason in NOT_NEEDED if shape.fullmatch(key)), UNKNOWN)
 
 
 def _form_notes(entries: Iterable[Property]) -> list[str]:

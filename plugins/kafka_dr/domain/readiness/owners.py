@@ -95,6 +95,12 @@ def labels_in(place: str, settings: Mapping[str, str]) -> Iterator[str]:
             yield f"{key} of {place} names {owner}"
 
 
+def labels_of_flow(flow: str, managed_by: str | None) -> Iterator[str]:
+    """Yield a text if the topology states which program manages a flow, by its name `source->target`."""
+    if managed_by is not None:
+        yield f"the topology says that {_LABELS.get(managed_by, managed_by)} manages {flow}"
+
+
 def labels_of_principals(alias: str, principals: Iterable[str]) -> Iterator[str]:
     """Yield a text for each principal of a cluster that names an owner."""
     for principal in sorted(set(principals)):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka_dr.commands import make_topology
@@ -14,6 +16,7 @@ from kafka_dr.commands.make_topology import main
 from kafka_dr.config.settings import load_topology
 
 from lab.environment.production.certificates import LabAuthority
+from tests.support.json_server import JsonHandler, served
 
 PROPERTIES = """\
 clusters = primary, dr
@@ -210,3 +213,47 @@ def test_brokers_that_do_not_answer_tell_no_rules(
     assert run(by_certificate, "--ask-brokers") == 0
     assert "the brokers did not tell their ssl.principal.mapping.rules" in "".join(capsys.readouterr())
     assert load_topology(by_certificate.parent / "out" / "topology.yaml").cluster("dr").principals.mirror_maker == ()
+
+
+CONNECTOR = {
+    "source.cluster.alias": "east",
+    "target.cluster.alias": "west",
+    "source.cluster.bootstrap.servers": "east-1:9092",
+    "target.cluster.bootstrap.servers": "west-1:9092",
+    "source.cluster.sasl.jaas.config": 'a.PlainLoginModule required username="mm2" password="hunter2";',
+}
+
+
+def test_reads_the_connectors_of_a_connect_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the Airflow connection that the topology then names; secrets stand in the connections' files alone."""
+    configs = {
+        name: CONNECTOR | {"connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector"}
+        for name, kind in (("orders", "Source"), ("points", "Checkpoint"))
+    }
+    answers: dict[str, Any] = {"/connectors": sorted(configs)}
+    answers |= {f"/connectors/{name}/config": config for name, config in configs.items()}
+
+    class ConnectAnswers(JsonHandler):
+        """Answers as a Connect worker."""
+
+        def do_GET(self) -> None:  # noqa: N802 (the base class's name)
+            """Answer with what the path asks for."""
+            known = self.path in answers
+            self.answer(200 if known else 404, answers[self.path] if known else {"error_code": 404, "message": "none"})
+
+    with served(ConnectAnswers) as url:
+        monkeypatch.setenv("AIRFLOW_CONN_CONNECT_WEST", json.dumps({"conn_type": "http", "host": url}))
+        out = ["--out", str(tmp_path / "topology.yaml"), "--connections", str(tmp_path / "connections")]
+        assert main(["--connect-worker", "connect_west", *out]) == 0
+    flow = load_topology(tmp_path / "topology.yaml").flow("east", "west")
+    assert (flow.connect, flow.connectors.names) == ("connect_west", ("orders", "points"))
+    assert "hunter2" not in "".join(capsys.readouterr()) + (tmp_path / "topology.yaml").read_text()
+    assert "hunter2" in (tmp_path / "connections" / "kafka_east.json").read_text()
+
+
+def test_a_file_and_a_worker_are_two_configurations(properties: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And neither is none."""
+    assert run(properties, "--connect-worker", "connect_west") == 2
+    assert "names no configuration, or two" in capsys.readouterr().err

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from kafka_dr.config.importing.mirror_maker_properties import UNKNOWN, topology_from_properties
+from kafka_dr.config.importing.mirror_maker_properties import topology_from_properties
+from kafka_dr.config.importing.unused_keys import UNKNOWN
 from kafka_dr.config.settings import Topology, check_topology
 from kafka_dr.errors import BadInput
 
