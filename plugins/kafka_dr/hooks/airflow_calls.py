@@ -45,7 +45,7 @@ class AirflowCalls:
     """
 
     def __init__(self, base_url: str, system: str, login: tuple[str, str], tls: HttpTls | None = None) -> None:
-        # Imported here: its 226 modules take longer to import than all of a DAG file, and most processes send nothing.
+        # Imported here: its 226 modules take a second, as long as a step's own, and most processes send nothing.
         from airflow_client.client import ApiClient, Configuration, DAGApi, DagRunApi, TaskInstanceApi  # noqa: PLC0415
 
         self.endpoint = JsonEndpoint(base_url, system, HookUnavailable, tls=tls)
