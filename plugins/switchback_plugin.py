@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import airflow.providers.apache.spark.operators.spark_submit
 import airflow.providers.standard.operators.hitl
 import airflow.providers.standard.triggers.temporal  # noqa: F401
+import airflow_client.client
 import confluent_kafka.admin
 import kafka_dr.steps.planned.approve_failover
 import kafka_dr.steps.planned.check_readiness
@@ -37,7 +38,7 @@ import sqlalchemy.dialects.sqlite  # noqa: F401
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
-PRELOADED = (confluent_kafka.admin, pandas, pyarrow.parquet)
+PRELOADED = (airflow_client.client, confluent_kafka.admin, pandas, pyarrow.parquet)
 PREFIX = "/switchback"
 #: Path under which Airflow is served; empty at the root.
 BASE = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")

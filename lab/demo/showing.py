@@ -9,17 +9,19 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
 
-import requests
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
+from urllib3.exceptions import HTTPError
 
 from lab.checker import CheckResult
+from lab.environment.airflow_api import AirflowClient
+from lab.errors import LabError
 
 POLL_SECONDS = 1.0
-REQUEST_SECONDS = 10.0
+ENDING_SECONDS = 10.0
 LOG_WIDTH = 140
 
 
@@ -55,7 +57,8 @@ class GateWatcher:
 
     def __init__(self, airflow: Mapping[str, Any], dag_id: str, console: Console, ask: bool) -> None:
         self._airflow, self._console, self._ask = airflow, console, ask
-        self._url = f"{airflow['url']}/api/v2/dags/{dag_id}/dagRuns/~/hitlDetails"
+        self._api = AirflowClient(airflow["url"], "approver", airflow["users"]["approver"]["password"])
+        self._dag_id = dag_id
         self._shown_gates: set[tuple[str, str]] = set()
         self._since = datetime.now(UTC)
         self._ended = threading.Event()
@@ -67,7 +70,7 @@ class GateWatcher:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join(REQUEST_SECONDS)
+        self._thread.join(ENDING_SECONDS)
 
     @property
     def shown(self) -> int:
@@ -75,25 +78,14 @@ class GateWatcher:
         return len(self._shown_gates)
 
     def _watch(self) -> None:
-        token = None
         while not self._ended.wait(POLL_SECONDS):
             try:
-                token = token or self._log_in()
-                self._show_new(token)
-            except requests.RequestException as error:
-                token = None
+                self._show_new()
+            except (LabError, HTTPError) as error:
                 self._console.print(f"gates cannot be read: {type(error).__name__}", markup=False)
 
-    def _log_in(self) -> str:
-        account = {"username": "approver", "password": self._airflow["users"]["approver"]["password"]}
-        answer = requests.post(f"{self._airflow['url']}/auth/token", json=account, timeout=REQUEST_SECONDS)
-        answer.raise_for_status()
-        return str(answer.json()["access_token"])
-
-    def _show_new(self, token: str) -> None:
-        answer = requests.get(self._url, headers={"Authorization": f"Bearer {token}"}, timeout=REQUEST_SECONDS)
-        answer.raise_for_status()
-        for gate in answer.json()["hitl_details"]:
+    def _show_new(self) -> None:
+        for gate in self._api.gates(self._dag_id):
             task = gate["task_instance"]
             is_new = datetime.fromisoformat(gate["created_at"]) >= self._since
             if is_new and (task["task_id"], gate["created_at"]) not in self._shown_gates:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+from urllib3.exceptions import HTTPError
 
 from lab.checker import CheckResult, Finding, Ledger, Names, RoundTripCheck, RoundTripObserved, Trip, UnplannedCheck
 from lab.checker.client_history import ClientLogs
@@ -247,7 +248,7 @@ class Rehearsal:
         conf = {"source": self.source, "target": self.target, "reason": reason, **params}
         try:
             return run_dag(self.lab, self.dag_id, conf, approver, seconds)
-        except (LabError, requests.RequestException) as error:
+        except (LabError, HTTPError) as error:
             print(f"lab: {error}", file=sys.stderr)
             return 1
 

@@ -6,9 +6,10 @@ import json
 import re
 import time
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 
-import requests
+from urllib3.exceptions import HTTPError
 
 from lab.environment.airflow_api import AirflowClient, RequestRefused
 from lab.environment.state import Lab
@@ -16,7 +17,6 @@ from lab.errors import LabError
 
 STARTER = "operator"
 POLL_SECONDS = 0.5
-_SERVER_ERROR = 500
 _ENDED = {"success", "failed", "skipped", "upstream_failed", "removed"}
 
 
@@ -92,10 +92,10 @@ class _RunFollower:
             self._print_ended()
             if state not in ("success", "failed"):
                 self._answer_gates()
-        except requests.RequestException:
+        except HTTPError:
             return "unknown"
         except RequestRefused as refusal:
-            if refusal.status < _SERVER_ERROR and refusal.status != requests.codes.conflict:
+            if refusal.status < HTTPStatus.INTERNAL_SERVER_ERROR and refusal.status != HTTPStatus.CONFLICT:
                 raise
             return "unknown"
         return state

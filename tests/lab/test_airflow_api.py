@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-import requests
+from urllib3.exceptions import TimeoutError as RequestTimeout
 
 from lab.environment.airflow_api import AirflowClient, RequestRefused
 from tests.support.json_server import JsonHandler
@@ -103,7 +103,7 @@ def test_a_late_answer_is_looked_for_again(
     if seen:
         assert api.run("a_dag", "r1") == {"dag_run_id": "r1"}
     else:
-        with pytest.raises(requests.Timeout):
+        with pytest.raises(RequestTimeout):
             api.run("a_dag", "r1")
 
 
@@ -120,6 +120,6 @@ def test_a_late_answer_of_a_gate_is_not_repeated(airflow: _Airflow, monkeypatch:
     monkeypatch.setattr("lab.environment.airflow_api.WRITE_SECONDS", 0.2)
     airflow.late_posts, airflow.answers = [0.6], [(200, {})]
     api = AirflowClient(f"http://127.0.0.1:{airflow.server_port}", "operator", "secret")
-    with pytest.raises(requests.Timeout):
+    with pytest.raises(RequestTimeout):
         api.answer("a_dag", "r1", {"task_id": "approve_plan"}, "Approve", {})
     assert len(airflow.asked) == 1

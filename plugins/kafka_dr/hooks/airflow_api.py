@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
 
-from kafka_dr.errors import HookUnavailable
+from kafka_dr.hooks.airflow_calls import AirflowCalls, Reply
 from kafka_dr.hooks.http_tls import HttpTls
-from kafka_dr.hooks.json_endpoint import HttpAnswer, JsonEndpoint
 
 _PAGE = 100
 #: Ways to trigger a run for which Airflow authenticates the user; Airflow's command line takes any name from the
@@ -73,45 +71,41 @@ class TaskInstance:
 
 
 class AirflowApi:
-    """Reads runs, gates and tasks. A token is reused until Airflow refuses it; the password is never shown.
-
-    If the connection has a bearer token of its own, no token is asked for, and the password is not used.
+    """Reads runs, gates and tasks as one user, whose password is never shown.
 
     Attributes:
         username: Switchback's own account.
     """
 
     def __init__(self, base_url: str, username: str, password: str, tls: HttpTls | None = None) -> None:
-        self._endpoint = JsonEndpoint(base_url, "Airflow's API", HookUnavailable, tls=tls)
+        self._calls = AirflowCalls(base_url, "Airflow's API", (username, password), tls)
         self.username = username
-        self._password = password
-        self._token: str | None = None
-        self._has_own_token = tls is not None and tls.has_token
 
     def __repr__(self) -> str:
-        return f"AirflowApi({self._endpoint.base_url!r}, username={self.username!r})"
+        return f"AirflowApi({self._calls.endpoint.base_url!r}, username={self.username!r})"
 
     def dag_run(self, dag_id: str, run_id: str, timeout: float = 10.0) -> DagRun:
         """Return one run; raise HookUnavailable if Airflow has no such run."""
-        run = self._require_object(self._get(_run_path(dag_id, run_id), timeout), "a run")
+        call = self._calls.runs.get_dag_run_without_preload_content
+        run = self._accept(self._calls.send(call, dag_id, run_id, timeout=timeout), "a run")
         starter = run.get("triggering_user_name") if run.get("triggered_by") in _AUTHENTICATED_TRIGGERS else None
         return DagRun(dag_id, run_id, str(run.get("state")), starter, run.get("conf") or {})
 
     def hitl(self, dag_id: str, run_id: str, task_id: str, timeout: float = 10.0) -> HitlAnswer | None:
         """Return a gate's question and answer; None if the run has not reached the gate `task_id`."""
-        path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id, safe='')}/-1/hitlDetails"
-        answer = self._attempt(path, timeout)
-        if answer.status == 404:
+        call = self._calls.tasks.get_hitl_detail_without_preload_content
+        reply = self._calls.send(call, dag_id, run_id, task_id, -1, timeout=timeout)
+        if reply.answer.status == 404:
             return None
-        details = self._require_object(self._endpoint.accept(answer, f"GET {path}"), "a gate")
-        return replace(self._gate(details), read_at=answer.date)
+        return replace(self._gate(self._accept(reply, "a gate")), read_at=reply.answer.date)
 
     def task_instances(self, dag_id: str, run_id: str, timeout: float = 10.0) -> list[TaskInstance]:
         """Return all tasks of a run, in Airflow's order; the API is read page by page."""
-        path = f"{_run_path(dag_id, run_id)}/taskInstances"
+        call = self._calls.tasks.get_task_instances_without_preload_content
         tasks: list[TaskInstance] = []
         while True:
-            page = self._require_object(self._get(f"{path}?limit={_PAGE}&offset={len(tasks)}", timeout), "tasks")
+            reply = self._calls.send(call, dag_id, run_id, limit=_PAGE, offset=len(tasks), timeout=timeout)
+            page = self._accept(reply, "tasks")
             rows = page.get("task_instances") or []
             tasks += [self._task(row) for row in rows]
             if not rows or len(tasks) >= page.get("total_entries", 0):
@@ -119,14 +113,12 @@ class AirflowApi:
 
     def tries(self, dag_id: str, run_id: str, task_id: str, timeout: float = 10.0) -> list[TaskInstance]:
         """Return every try of a task, oldest first; [] for a task that Airflow does not have."""
-        path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id, safe='')}/tries"
-        answer = self._attempt(path, timeout)
-        if answer.status == 404:
+        call = self._calls.tasks.get_task_instance_tries_without_preload_content
+        reply = self._calls.send(call, dag_id, run_id, task_id, timeout=timeout)
+        if reply.answer.status == 404:
             return []
-        document = self._require_object(self._endpoint.accept(answer, f"GET {path}"), "tries")
-        return sorted(
-            (self._task(row) for row in document.get("task_instances") or []), key=lambda task: task.try_number
-        )
+        rows = self._accept(reply, "tries").get("task_instances") or []
+        return sorted((self._task(row) for row in rows), key=lambda task: task.try_number)
 
     def roles_of(self, name: str, timeout: float = 10.0) -> frozenset[str]:
         """Return the roles of a user of Airflow's FAB auth manager; an empty set if this Airflow has no such user.
@@ -134,49 +126,15 @@ class AirflowApi:
         Raises:
             HookUnavailable: Airflow did not answer, or Switchback's account has no right to read users.
         """
-        path = f"/auth/fab/v1/users/{quote(name, safe='')}"
-        answer = self._attempt(path, timeout)
-        if answer.status == 404:
+        reply = self._calls.send(self._calls.get, "/auth/fab/v1/users/{name}", name=name, timeout=timeout)
+        if reply.answer.status == 404:
             return frozenset()
-        user = self._require_object(self._endpoint.accept(answer, f"GET {path}"), "a user")
-        return frozenset(str(role.get("name")) for role in user.get("roles") or [])
+        return frozenset(str(role.get("name")) for role in self._accept(reply, "a user").get("roles") or [])
 
-    def _get(self, path: str, timeout: float) -> Any:
-        return self._endpoint.accept(self._attempt(path, timeout), f"GET {path.partition('?')[0]}")
-
-    def _attempt(self, path: str, timeout: float) -> HttpAnswer:
-        """Send a GET; if Airflow refuses the token with a 401, log in and send the GET once more."""
-        answer = self._get_with_token(path, timeout)
-        if answer.status == 401 and not self._has_own_token:
-            self._token = None
-            answer = self._get_with_token(path, timeout)
-        return answer
-
-    def _get_with_token(self, path: str, timeout: float) -> HttpAnswer:
-        if self._has_own_token:
-            return self._endpoint.attempt("GET", path, timeout=timeout)
-        if self._token is None:
-            self._token = self._new_token(timeout)
-            self._endpoint.hide(self._token)
-        return self._endpoint.attempt("GET", path, timeout=timeout, headers={"Authorization": f"Bearer {self._token}"})
-
-    def _new_token(self, timeout: float) -> str:
-        login = {"username": self.username, "password": self._password}
-        answer = self._endpoint.attempt("POST", "/auth/token", login, timeout)
-        if not answer.ok or not isinstance(answer.body, dict) or not answer.body.get("access_token"):
-            # The body of a refused login may repeat the credentials (422 does), so no error shows the body.
-            seen = f"HTTP {answer.status}" if answer.status else answer.text
-            raise self._endpoint.failure(
-                f"Airflow's API issued no token to user {self.username!r}",
-                seen,
-                "log in to Airflow with user and password of the Airflow connection that `airflow_api` in the topology"
-                " names, and correct the connection if Airflow refuses the login",
-            )
-        return str(answer.body["access_token"])
-
-    def _require_object(self, document: Any, what: str) -> dict[str, Any]:
+    def _accept(self, reply: Reply, what: str) -> dict[str, Any]:
+        document = self._calls.accept(reply)
         if not isinstance(document, dict):
-            raise self._endpoint.failure(
+            raise self._calls.endpoint.failure(
                 f"the answer of Airflow's API is not the JSON object of {what}",
                 document,
                 "make sure that the Airflow connection under `airflow_api` in the topology names the address of"
@@ -212,13 +170,9 @@ class AirflowApi:
         try:
             return None if text is None else datetime.fromisoformat(text)
         except (TypeError, ValueError):
-            raise self._endpoint.failure(
+            raise self._calls.endpoint.failure(
                 "Airflow's API answered with a time that cannot be read",
                 text,
                 "make sure that the Airflow connection under `airflow_api` in the topology names the address of"
                 " Airflow's API server, and that this Airflow has the version in requirements.txt",
             ) from None
-
-
-def _run_path(dag_id: str, run_id: str) -> str:
-    return f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns/{quote(run_id, safe='')}"

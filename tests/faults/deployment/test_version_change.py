@@ -24,6 +24,7 @@ from lab.environment.airflow_api import AirflowClient, RequestRefused
 from lab.environment.state import Lab
 from lab.rehearsal.planned import SOURCE, TARGET, Rehearsal, wait_for
 from lab.rehearsal.run import procedure_id, proposed_values
+from tests.faults.support.attacked_run import User
 from tests.faults.support.scene import until as awaited
 from tests.faults.support.world import World
 
@@ -65,7 +66,7 @@ class VersionChange:
         self.rehearsal.start_clients()
         self.world = World(self.lab, sorted(self.rehearsal.truth.positions))
         self.journal = Journal(f"sqlite:///{self.lab.journal}")
-        self.api = AirflowClient.of(self.lab, "operator")
+        self.api = User.of(self.lab, "operator")
         self.run_id = self.procedure_id = ""
 
     def close(self) -> None:
@@ -81,9 +82,9 @@ class VersionChange:
         os.kill(self.lab.processes.pid("airflow-scheduler"), signal.SIGSTOP)
         awaited(lambda: self._wrote(LAST, Entry.OUTCOME), f"{LAST} to be done", 120)
         path = f"/dags/{DAG_ID}/dagRuns/{quote(self.run_id)}/taskInstances"
-        awaited(lambda: self.api._call("GET", f"{path}/{LAST}")["state"] == "success", f"{LAST}'s success", 60)
+        awaited(lambda: self.api.send("GET", f"{path}/{LAST}")["state"] == "success", f"{LAST}'s success", 60)
         if fails:
-            self.api._call("PATCH", f"{path}/{NEXT}", {"new_state": "failed"})
+            self.api.send("PATCH", f"{path}/{NEXT}", {"new_state": "failed"})
         for process in self._airflow():
             process.kill()
         awaited(lambda: not self._airflow(), "the end of Airflow", 60)
