@@ -114,6 +114,7 @@ class Cluster:
         self.assignors: dict[str, str] = {}
         self.transactions: list[KnownTransaction] | KafkaUnavailable = []
         self.sessions: dict[str, float] = {}
+        self.sizes: dict[TopicPartition, int] | KafkaUnavailable = {}
         self.every_broker = SimpleNamespace(
             producers=self._listed_producers,
             groups=self._listed_groups,

@@ -25,6 +25,7 @@ with warnings.catch_warnings():
         AuthorizationError,
         IncompatibleBrokerVersion,
         KafkaError,
+        KafkaTimeoutError,
         UnknownTopicOrPartitionError,
         for_code,
     )
@@ -249,9 +250,11 @@ class BrokerRequests:
 
     def _unavailable(self, what: str, error: KafkaError, missing: str = "") -> KafkaUnavailable:
         grant = f"grant {missing} to the connection's principal on {self._alias}"
+        # kafka-python does not say why no broker took the connection.
+        seen = "no broker answers, or all refuse the login" if isinstance(error, KafkaTimeoutError) else ""
         return KafkaUnavailable(
             f"{what} of {self._alias} failed",
-            one_line(f"{type(error).__name__}: {error}"),
+            one_line(f"{seen or type(error).__name__}: {error}"),
             f"{grant}: README.md, Install"
             if missing
             else f"find out in the logs of the brokers of {self._alias} why they do not answer, or refuse; compare the"

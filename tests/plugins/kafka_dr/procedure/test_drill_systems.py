@@ -47,9 +47,7 @@ class Known:
 def topology(make_bench: Any) -> Any:
     """A topology with every hook that a site can have."""
     hook = {"connection": "hook"}
-    bench = make_bench(
-        drain=hook, fence_hook={**hook, "spares_mirror_maker": True}, source_probe=hook, kafka_tools="/no/jars"
-    )
+    bench = make_bench(drain=hook, fence_hook={**hook, "spares_mirror_maker": True}, source_probe=hook)
     return load_topology(bench.topology)
 
 
@@ -93,7 +91,7 @@ def test_the_scope_is_kept_by_every_way_to_clients(topology: Any) -> None:
             lambda made=made: made.writer("primary").write("orders", 0, b"x"),
             lambda made=made: made.probe("primary").probe("orders", 0),
             lambda made=made: made.replay_writer("primary", "pay-1", 1_000),
-            lambda made=made: made.transaction_tool("primary").end("pay-1"),
+            lambda made=made: made.transactions("primary").end("pay-1"),
             lambda made=made: made.connect_worker("connect_standby").stop("p.source", 0.1),
             lambda made=made: made.flow_connectors(made.topology.flows[0]).stop("p.source", 0.1),
             lambda made=made: made.marker_connector("connect_standby")._create(0.1),
