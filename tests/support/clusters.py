@@ -329,6 +329,14 @@ class Cluster:
             self.committed.pop(name, None)
         return dict.fromkeys(wanted, OK)
 
+    def delete_positions(self, positions: Mapping[str, Iterable[TopicPartition]]) -> dict[str, KafkaUnavailable]:
+        """Delete single positions; no group is refused."""
+        self.answer()
+        for group, partitions in positions.items():
+            for partition in partitions:
+                self.committed.get(group, {}).pop(partition, None)
+        return {}
+
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the settings of the topics that exist."""
         self.answer()

@@ -17,6 +17,7 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import OpenTransaction
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.group_requests import OK
 from kafka_dr.hooks.brokers.log_directories import LogDirectories
 from kafka_dr.hooks.brokers.transactions import ClusterTransactions
 
@@ -26,7 +27,7 @@ from lab.environment.state import Lab
 from lab.environment.versions.releases import BROKERS, versions_of
 from lab.errors import LabError
 from tests.faults.deployment.one_broker import one_broker
-from tests.support.kafka_tools import KafkaTools
+from tests.support.brokers.kafka_tools import KafkaTools
 from tests.support.staged_lab import commit_error
 
 ALIAS, SECONDS = "primary", 60.0
@@ -235,6 +236,24 @@ def test_the_check_shows_whether_transactions_can_be_aborted(site: Site) -> None
         assert "broker 1" in refused.value.reason and not refused.value.may_pass
     with pytest.raises(LabError, match="LIST_TRANSACTIONS"):
         site.tools.known()
+
+
+def test_both_delete_one_position_alike(site: Site) -> None:
+    """The group's other positions stay; a position, or a group, that is not there counts as deleted."""
+    cluster = KafkaCluster(ALIAS, site.login("orchestrator"))
+    pay_0, pay_1 = TopicPartition("pay", 0), TopicPartition("pay", 1)
+    groups = {"ours-deleted": {pay_0: 1, pay_1: 2}, "theirs-deleted": {pay_0: 1, pay_1: 2}}
+    done = KafkaCluster(ALIAS, site.login("admin")).commit_many(groups.items())
+    assert {word for of_group in done.values() for word in of_group.values()} == {OK}
+    assert cluster.delete_positions({"ours-deleted": [pay_0], "never-was": [pay_0]}) == {}
+    site.tools.delete_position("theirs-deleted", "pay", 0)
+    held = cluster.positions(groups)
+    assert {group: {tp: p.offset for tp, p in of.items()} for group, of in held.items()} == dict.fromkeys(
+        groups, {pay_1: 2}
+    )
+    assert cluster.delete_positions({"ours-deleted": [pay_0]}) == {}
+    refused = KafkaCluster(ALIAS, site.login("consumer")).delete_positions({"ours-deleted": [pay_1]})
+    assert "grant DELETE on the group 'ours-deleted'" in str(refused["ours-deleted"])
 
 
 def test_a_missing_right_is_named(site: Site) -> None:

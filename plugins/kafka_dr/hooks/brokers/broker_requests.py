@@ -14,7 +14,7 @@ from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import client_config, growing_pauses
 from kafka_dr.hooks.brokers.descriptions import Metadata
-from kafka_dr.hooks.brokers.python_client import for_python
+from kafka_dr.hooks.logins.python_client import for_python
 from kafka_dr.hooks.redaction import one_line
 
 with warnings.catch_warnings():
@@ -30,11 +30,13 @@ with warnings.catch_warnings():
         for_code,
     )
     from kafka.future import Future
-    from kafka.protocol.metadata import MetadataRequest
+    from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 T = TypeVar("T")
 #: In place of a broker's id: any broker.
 _ANY_BROKER = -1
+#: Newer versions answer about several keys, in another form.
+_FIND_COORDINATOR = 3
 
 # kafka-python logs its whole configuration, with passwords.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -201,22 +203,30 @@ class BrokerRequests:
         needs = f"DESCRIBE on the topics {first_few(names)}"
         return self._any("reading metadata", request, _metadata_in, timeout, needs)
 
-    def _repeated(self, attempt: Callable[[], T]) -> T:
-        """Return what an attempt returns; try again, with a new connection, after an error that may pass.
+    def _coordinator(self, key: str, kind: int, needs: str) -> int:
+        """Return the broker id of the coordinator of a group (`kind` 0) or a transactional id (1)."""
+        request = FindCoordinatorRequest(key=key, key_type=kind, min_version=1, max_version=_FIND_COORDINATOR)
+        return self._any(f"finding the coordinator of {key!r}", request, _coordinator_in, needs=needs)
 
-        The connection is closed at the end.
-        """
-        ends_at = time.monotonic() + _ALL_TRIES_SECONDS
-        for pause in growing_pauses():
+    def _repeated(self, attempt: Callable[[], T]) -> T:
+        """Return what an attempt returns, as `_tried_again` does; close the connection at the end."""
+        try:
+            return self._tried_again(attempt)
+        finally:
+            self.close()
+
+    def _tried_again(self, attempt: Callable[[], T]) -> T:
+        """Return what an attempt returns; try again, with a new connection, after an error that may pass."""
+        ends_at, pauses = time.monotonic() + _ALL_TRIES_SECONDS, growing_pauses()
+        while True:
             try:
                 return attempt()
             except KafkaUnavailable as error:
+                pause = next(pauses)
                 if not error.may_pass or time.monotonic() + pause > ends_at:
                     raise
-            finally:
-                self.close()
+            self.close()
             time.sleep(pause)
-        raise AssertionError("pauses never end")
 
     def _connected(self, timeout: float) -> _BrokerClient:
         if self._client is None:
@@ -263,7 +273,7 @@ class BrokerRequests:
         )
 
 
-def good(answer: Any) -> Any:
+def require_answer(answer: Any) -> Any:
     """Return the answer; raise the error that stands in place of an answer."""
     if isinstance(answer, KafkaError):
         raise answer
@@ -276,9 +286,14 @@ def raise_code(part: Any) -> None:
         raise for_code(part.error_code)(getattr(part, "error_message", None))
 
 
+def _coordinator_in(answer: Any) -> int:
+    raise_code(require_answer(answer))
+    return int(answer.node_id)
+
+
 def _metadata_in(answer: Any) -> Metadata:
     leaders: dict[str, dict[int, int | None]] = {}
-    for topic in good(answer).topics:
+    for topic in require_answer(answer).topics:
         if for_code(topic.error_code) is UnknownTopicOrPartitionError:
             continue
         if topic.error_code:

@@ -12,7 +12,7 @@ from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction, Producer
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.brokers.broker_requests import REQUEST_SECONDS, BrokerRequests, good, raise_code
+from kafka_dr.hooks.brokers.broker_requests import REQUEST_SECONDS, BrokerRequests, raise_code, require_answer
 
 with warnings.catch_warnings():
     # Each of its hundred messages would warn in the log of each task.
@@ -156,7 +156,7 @@ def _describe_producers(partitions: Iterable[TopicPartition]) -> DescribeProduce
 
 def _producers_in(answer: Any) -> dict[TopicPartition, list[Producer]]:
     found = {}
-    for topic in good(answer).topics:
+    for topic in require_answer(answer).topics:
         for partition in topic.partitions:
             raise_code(partition)
             producers = [
@@ -180,7 +180,7 @@ def _if_known(number: int) -> int | None:
 
 
 def _quotas_in(answer: Any) -> dict[QuotaEntity, dict[str, float]]:
-    raise_code(good(answer))
+    raise_code(require_answer(answer))
     return {
         QuotaEntity.of({part.entity_type: part.entity_name for part in entry.entity}): {
             value.key: value.value for value in entry.values
@@ -190,14 +190,14 @@ def _quotas_in(answer: Any) -> dict[QuotaEntity, dict[str, float]]:
 
 
 def _groups_in(answer: Any) -> dict[str, ListedGroup]:
-    raise_code(good(answer))
+    raise_code(require_answer(answer))
     return {
         group.group_id: ListedGroup(group.protocol_type, (group.group_type or "").lower()) for group in answer.groups
     }
 
 
 def _transactions_in(answer: Any) -> list[KnownTransaction]:
-    raise_code(good(answer))
+    raise_code(require_answer(answer))
     return [
         KnownTransaction(found.transactional_id, found.producer_id, found.transaction_state)
         for found in answer.transaction_states
@@ -217,14 +217,14 @@ def _describe_groups(groups: Iterable[str]) -> DescribeConfigsRequest:
 def _sessions_in(answer: Any) -> dict[str, float]:
     return {
         group.resource_name: int(setting.value) / 1000
-        for group in good(answer).results
+        for group in require_answer(answer).results
         for setting in group.configs or ()
         if setting.name == _SESSION_TIMEOUT and setting.value
     }
 
 
 def _entries_in(answer: Any) -> frozenset[AclEntry]:
-    if for_code(good(answer).error_code) is SecurityDisabledError:
+    if for_code(require_answer(answer).error_code) is SecurityDisabledError:
         return frozenset()
     raise_code(answer)
     return frozenset(

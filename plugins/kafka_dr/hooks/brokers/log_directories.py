@@ -10,7 +10,7 @@ from typing import Any
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.brokers.broker_requests import REQUEST_SECONDS, BrokerRequests, good, raise_code
+from kafka_dr.hooks.brokers.broker_requests import REQUEST_SECONDS, BrokerRequests, raise_code, require_answer
 from kafka_dr.hooks.brokers.client import in_batches
 
 with warnings.catch_warnings():
@@ -70,7 +70,7 @@ def _describe_log_dirs(topics: Mapping[str, Iterable[int]]) -> Any:
 
 def _sizes_in(answer: Any) -> dict[TopicPartition, int]:
     """Return partition -> bytes of its replica on the broker; a replica that is being moved here does not count."""
-    raise_code(good(answer))
+    raise_code(require_answer(answer))
     if not answer.results:
         # Brokers before Kafka 3.2 refuse so.
         raise ClusterAuthorizationFailedError("the broker shows no log directory")

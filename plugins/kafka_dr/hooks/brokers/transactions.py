@@ -12,7 +12,7 @@ from kafka_dr.domain.kafka_model.transactions import KnownTransaction, OpenTrans
 from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.brokers.broker_requests import READS, REQUEST_SECONDS, good, raise_code
+from kafka_dr.hooks.brokers.broker_requests import READS, REQUEST_SECONDS, raise_code, require_answer
 from kafka_dr.hooks.brokers.every_broker import EveryBroker
 
 with warnings.catch_warnings():
@@ -20,14 +20,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.errors import TransactionalIdNotFoundError, UnknownError, for_code
     from kafka.protocol.admin.transactions import DescribeTransactionsRequest
-    from kafka.protocol.metadata import FindCoordinatorRequest
     from kafka.protocol.producer.transaction import InitProducerIdRequest, WriteTxnMarkersRequest
 
 #: Each partition of this topic is a part of the transactional ids; the partition's leader coordinates them.
 _COORDINATORS = "__transaction_state"
 _TRANSACTIONAL_ID = 1
-#: Versions from 4 on answer about several keys in another form; versions from 6 on need two-phase commit.
-_FIND_COORDINATOR, _INIT_PRODUCER_ID = 3, 5
+#: Newer versions need two-phase commit.
+_INIT_PRODUCER_ID = 5
 _ALTER = "ALTER on the cluster (before Kafka 3.8 CLUSTER_ACTION)"
 
 
@@ -110,7 +109,7 @@ class ClusterTransactions(EveryBroker):
         needs = f"WRITE on the transactional id {transactional_id!r}"
 
         def attempt() -> None:
-            coordinator = self._coordinator(transactional_id)
+            coordinator = self._coordinator_of(transactional_id)
             self._all(what, {coordinator: request}, _no_error_in, REQUEST_SECONDS, needs)
 
         self._repeated(attempt)
@@ -169,7 +168,7 @@ class ClusterTransactions(EveryBroker):
     def _described_now(self, transactional_ids: list[str]) -> dict[str, tuple[int | None, int | None]]:
         by_coordinator: dict[int, list[str]] = {}
         for transactional_id in transactional_ids:
-            by_coordinator.setdefault(self._coordinator(transactional_id), []).append(transactional_id)
+            by_coordinator.setdefault(self._coordinator_of(transactional_id), []).append(transactional_id)
         requests = {
             coordinator: DescribeTransactionsRequest(transactional_ids=ids)
             for coordinator, ids in by_coordinator.items()
@@ -194,12 +193,9 @@ class ClusterTransactions(EveryBroker):
             )
         return {tp: leader for tp, leader in led.items() if leader is not None}
 
-    def _coordinator(self, transactional_id: str) -> int:
-        request = FindCoordinatorRequest(
-            key=transactional_id, key_type=_TRANSACTIONAL_ID, min_version=1, max_version=_FIND_COORDINATOR
-        )
+    def _coordinator_of(self, transactional_id: str) -> int:
         needs = f"DESCRIBE on the transactional id {transactional_id!r}"
-        return self._any(f"finding the coordinator of {transactional_id!r}", request, _coordinator_in, needs=needs)
+        return self._coordinator(transactional_id, _TRANSACTIONAL_ID, needs)
 
 
 def _abort_marker(partition: TopicPartition, producer: Producer) -> Any:
@@ -218,18 +214,16 @@ def _abort_marker(partition: TopicPartition, producer: Producer) -> Any:
     )
 
 
-def _coordinator_in(answer: Any) -> int:
-    raise_code(good(answer))
-    return int(answer.node_id)
-
-
 def _no_error_in(answer: Any) -> None:
-    raise_code(good(answer))
+    raise_code(require_answer(answer))
 
 
 def _no_errors_in_markers(answer: Any) -> None:
     results = [
-        partition for marker in good(answer).markers for topic in marker.topics for partition in topic.partitions
+        partition
+        for marker in require_answer(answer).markers
+        for topic in marker.topics
+        for partition in topic.partitions
     ]
     if not results:
         raise UnknownError("the broker's answer names no partition")
@@ -239,7 +233,7 @@ def _no_errors_in_markers(answer: Any) -> None:
 
 def _described_in(answer: Any) -> dict[str, tuple[int | None, int | None]]:
     found: dict[str, tuple[int | None, int | None]] = {}
-    for transaction in good(answer).transaction_states:
+    for transaction in require_answer(answer).transaction_states:
         if for_code(transaction.error_code) is TransactionalIdNotFoundError:
             found[transaction.transactional_id] = (None, None)
             continue

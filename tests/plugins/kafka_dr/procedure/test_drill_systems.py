@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kafka_dr.config.params import Request
 from kafka_dr.config.settings import load_topology
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.errors import OutsideDrill, SystemUnavailable
 from kafka_dr.hooks.http_tls import HttpTls
@@ -87,6 +88,7 @@ def test_the_scope_is_kept_by_every_way_to_clients(topology: Any) -> None:
         for act in (
             lambda made=made: made.source.create_topic("orders", 1),
             lambda made=made: made.target.delete_groups(["app"]),
+            lambda made=made: made.target.delete_positions({"app": [TopicPartition("orders", 0)]}),
             lambda made=made: made.cluster("primary").create_topic("orders", 1),
             lambda made=made: made.writer("primary").write("orders", 0, b"x"),
             lambda made=made: made.probe("primary").probe("orders", 0),

@@ -9,7 +9,7 @@ from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction
 from kafka_dr.hooks.brokers import every_broker
 
-from tests.support.answering_brokers import sent
+from tests.support.brokers.answering_brokers import sent
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -11,7 +11,7 @@ from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers import broker_requests, log_directories
 from kafka_dr.hooks.brokers.log_directories import LogDirectories
 
-from tests.support.answering_brokers import AnsweringBrokers, sent
+from tests.support.brokers.answering_brokers import AnsweringBrokers, sent
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

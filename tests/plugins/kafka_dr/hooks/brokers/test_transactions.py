@@ -12,7 +12,7 @@ from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers import broker_requests
 from kafka_dr.hooks.brokers.transactions import ClusterTransactions
 
-from tests.support.answering_brokers import AnsweringBrokers, sent
+from tests.support.brokers.answering_brokers import AnsweringBrokers, sent
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

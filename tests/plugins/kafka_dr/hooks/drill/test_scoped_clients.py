@@ -16,6 +16,7 @@ from kafka_dr.hooks.brokers import broker_requests
 from kafka_dr.hooks.brokers.broker_requests import BrokerRequests
 from kafka_dr.hooks.brokers.every_broker import EveryBroker
 from kafka_dr.hooks.brokers.log_directories import LogDirectories
+from kafka_dr.hooks.brokers.position_deletion import PositionDeletion
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
@@ -150,20 +151,26 @@ def test_the_routing_record_lies_in_the_drills_folder(tmp_path: Path) -> None:
 
 
 def test_clients_of_each_broker_can_only_read() -> None:
-    """Whether in a drill or not: they send no request that changes something, but the two that end a transaction."""
-    assert {kind.__name__ for kind in BrokerRequests.__subclasses__()} <= {"EveryBroker", "LogDirectories"}
+    """Whether in a drill or not: they send no request that changes something, but the three that end a transaction, or
+    delete a position.
+    """
+    assert set(BrokerRequests.__subclasses__()) == {EveryBroker, LogDirectories, PositionDeletion}
+    assert EveryBroker.__subclasses__() == [ClusterTransactions]
     client = broker_requests._BrokerClient.__new__(broker_requests._BrokerClient)
     assert {name for name in dir(client) if not name.startswith("_")} == {"ask_each", "close"}
 
     class DeleteTopicsRequest:
         """A request that changes something."""
 
-    for kind in (BrokerRequests, EveryBroker, LogDirectories, ClusterTransactions):
+    may_change = {
+        ClusterTransactions: {"InitProducerIdRequest", "WriteTxnMarkersRequest"},
+        PositionDeletion: {"OffsetDeleteRequest"},
+    }
+    for kind in (BrokerRequests, EveryBroker, LogDirectories, *may_change):
         client._sends = kind.sends
         with pytest.raises(BadInput, match="DeleteTopicsRequest"):
             client.ask_each({1: DeleteTopicsRequest()}, 1.0)
-        changes = {"InitProducerIdRequest", "WriteTxnMarkersRequest"} if kind is ClusterTransactions else set()
-        assert kind.sends - broker_requests.READS == changes
+        assert kind.sends - broker_requests.READS == may_change.get(kind, set())
     assert all(name.startswith(("Describe", "Find", "List", "Metadata")) for name in broker_requests.READS)
 
 
@@ -197,6 +204,7 @@ def test_each_client_that_can_change_something_is_made_with_the_scope() -> None:
     """By Systems alone; the flight recorder and make_topology, which are no procedures, only read."""
     kinds = (RecordWriter, ReplayProcess, ClusterTransactions)
     assert calls_of(*(kind.__name__ for kind in kinds)) == {"procedure/systems.py"}
+    assert calls_of("PositionDeletion") == {"hooks/brokers/groups.py"}
     connect = calls_of("MirrorMaker", "MarkerConnector", "CanaryConnector")
     assert connect == {
         "procedure/systems.py",

@@ -10,6 +10,7 @@ from lab.environment.state import Lab
 from tests.support.lab_clients import run_kafka_tool
 
 _TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _LOG_DIRECTORIES = "org.apache.kafka.tools.LogDirsCommand"
 Row = dict[str, str]
 
@@ -46,6 +47,11 @@ class KafkaTools:
         printed = run_kafka_tool(self._lab, self._alias, "transactions", _TRANSACTIONS, *arguments)
         cells = [[cell.strip() for cell in line.split("\t")] for line in printed.splitlines() if "\t" in line]
         return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
+
+    def delete_position(self, group: str, topic: str, partition: int) -> str:
+        """Delete one position of a group; return what the tool printed."""
+        arguments = ("--delete-offsets", "--group", group, "--topic", f"{topic}:{partition}")
+        return run_kafka_tool(self._lab, self._alias, "groups", _GROUPS, *arguments)
 
     def sizes(self, *topics: str) -> dict[tuple[str, int], int]:
         """Return the bytes of each partition on the cluster's only broker."""
