@@ -13,7 +13,6 @@ from lab.environment.drills.markers import ENVIRONMENT
 from lab.environment.logins.clients import principal_name
 from lab.environment.signing_keys import public_key_of
 from lab.environment.state import ALIASES, DRILL_CLIENT, Lab, write_private
-from lab.install.jars import jars_folder
 
 #: Objectives of both flows, so that every run shows how it compares with them.
 OBJECTIVES = {"rto_seconds": 300, "rpo_seconds": 60, "tier": "1", "basis": "lab"}
@@ -48,7 +47,6 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
         "spark": {"connection": "spark_default"},
         "evidence": str(lab.evidence),
         "evidence_kept_days": 1826,
-        "kafka_tools": str(jars_folder() / "kafka"),
         "recorder": {"archive": f"file://{lab.archive}", "public_keys": [public_key_of(lab.recorder_key)]},
         "metrics": {"connection": "switchback_metrics"},
         "cool_down_seconds": 0,

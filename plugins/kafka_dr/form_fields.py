@@ -100,8 +100,7 @@ FENCED = (
     ),
     _switch(
         "abort_open_transactions",
-        "Abort transactions that stay open after the fence, with Kafka's own tool; otherwise the run waits for them to"
-        " end.",
+        "Abort transactions that stay open after the fence; otherwise the run waits for them to end.",
     ),
     START_REVERSE,
     _seconds("max_fence_seconds", "How long clients may be fenced before the run returns to the source"),

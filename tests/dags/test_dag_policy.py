@@ -21,7 +21,7 @@ from kafka_dr.vocabulary import Step
 from tests.support.bench import Bench
 
 #: Without a cluster: only whether a param is known is looked at.
-NO_TOPOLOGY = Topology.model_construct(clusters={}, flows=(), kafka_tools=None, deadlines=Deadlines())
+NO_TOPOLOGY = Topology.model_construct(clusters={}, flows=(), deadlines=Deadlines())
 GIVEN = {"source": "a", "target": "b", "reason": "r"}
 
 

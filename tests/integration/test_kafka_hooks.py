@@ -18,14 +18,12 @@ from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.descriptions import TopicToCreate
 from kafka_dr.hooks.brokers.group_requests import GROUP_IS_ACTIVE, OK, Position
-from kafka_dr.hooks.brokers.log_directories import LogDirTool
+from kafka_dr.hooks.brokers.log_directories import LogDirectories
 from kafka_dr.hooks.brokers.record import OffsetSpan, record_of
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, WriteRefused
 from kafka_dr.hooks.brokers.topics import READ_COMMITTED
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
-
-from lab.install.jars import jars_folder
 
 FORWARD = "primary-to-standby-source"
 MANY, MANY_TOPICS = 2_000, 100
@@ -172,9 +170,7 @@ def test_a_log_is_as_large_as_what_was_written(primary: KafkaCluster, lab_status
     producer = Producer(config(lab_status, "primary"))
     producer.produce(name, os.urandom(50_000), partition=1)
     assert producer.flush(30) == 0
-    sizes = LogDirTool(str(jars_folder() / "kafka"), config(lab_status, "primary"), "primary").sizes(
-        [name, f"{name}-not-there"]
-    )
+    sizes = LogDirectories(config(lab_status, "primary"), "primary").sizes([name, f"{name}-not-there"])
     assert sizes.keys() == {TopicPartition(name, 0), TopicPartition(name, 1)}
     assert sizes[TopicPartition(name, 0)] == 0 and 50_000 < sizes[TopicPartition(name, 1)] < 60_000
     primary.delete_topic(name)

@@ -114,6 +114,7 @@ class Cluster:
         self.assignors: dict[str, str] = {}
         self.transactions: list[KnownTransaction] | KafkaUnavailable = []
         self.sessions: dict[str, float] = {}
+        self.sizes: dict[TopicPartition, int] | KafkaUnavailable = {}
         self.every_broker = SimpleNamespace(
             producers=self._listed_producers,
             groups=self._listed_groups,
@@ -327,6 +328,14 @@ class Cluster:
         for name in (wanted := list(names)):
             self.committed.pop(name, None)
         return dict.fromkeys(wanted, OK)
+
+    def delete_positions(self, positions: Mapping[str, Iterable[TopicPartition]]) -> dict[str, KafkaUnavailable]:
+        """Delete single positions; no group is refused."""
+        self.answer()
+        for group, partitions in positions.items():
+            for partition in partitions:
+                self.committed.get(group, {}).pop(partition, None)
+        return {}
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the settings of the topics that exist."""

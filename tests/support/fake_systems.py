@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Flow, Topology
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.kafka_model.transactions import KnownTransaction, OpenTransaction, Producer
+from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.procedure.systems import Systems
 from kafka_dr.vocabulary import MARKER_CONNECTOR
 
@@ -29,6 +33,47 @@ class FakeMarker:
         """Create or stop it."""
         self._worker.states[MARKER_CONNECTOR] = "STOPPED"
         return ""
+
+
+class FakeTransactions:
+    """The transactions of a bench's cluster: what its coordinators list; none is open on a partition."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+
+    def known(self) -> list[KnownTransaction]:
+        """Return the transactional ids."""
+        return list(self._cluster.every_broker.transactional_ids(()))
+
+    def producers_on(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[Producer]]:
+        """Return the producers of each partition."""
+        return dict(self._cluster.every_broker.producers(dict.fromkeys(partitions, 1)))
+
+    def open_on(self, partitions: Iterable[TopicPartition]) -> list[OpenTransaction]:
+        """Return no transaction."""
+        return []
+
+    def starts_and_timeouts(self, transactional_ids: Iterable[str]) -> dict[str, tuple[None, None]]:
+        """Return nothing of each id."""
+        return dict.fromkeys(transactional_ids, (None, None))
+
+    def check(self) -> None:
+        """Find transactions abortable."""
+        self.known()
+
+
+class FakeLogDirectories:
+    """The sizes of a bench's logs: those that the cluster states."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+
+    def sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
+        """Return the sizes of the topics' partitions."""
+        if isinstance(self._cluster.sizes, KafkaUnavailable):
+            raise self._cluster.sizes
+        wanted = set(topics)
+        return {tp: size for tp, size in self._cluster.sizes.items() if tp.topic in wanted}
 
 
 class FakeSystems(Systems):
@@ -59,6 +104,14 @@ class FakeSystems(Systems):
     def writer(self, alias: str) -> Any:
         """Return a writer to a cluster."""
         return self._bench.writer(alias)
+
+    def transactions(self, alias: str) -> Any:
+        """Return the transactions of a cluster."""
+        return FakeTransactions(self._bench.clusters[alias])
+
+    def log_directories(self, alias: str) -> Any:
+        """Return the sizes of a cluster's logs."""
+        return FakeLogDirectories(self._bench.clusters[alias])
 
     def anchor_topic(self, alias: str) -> Any:
         """Return the topic with the journal's anchors on a cluster, by its connection."""

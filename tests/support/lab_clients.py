@@ -49,7 +49,7 @@ def change_or_list_configs(lab: Lab, alias: str, *arguments: str) -> str:
 
     The library that the product uses knows no quotas.
     """
-    return _run_tool(lab, alias, "configs", "kafka.admin.ConfigCommand", *arguments)
+    return run_kafka_tool(lab, alias, "configs", "kafka.admin.ConfigCommand", *arguments)
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def move_replicas(lab: Lab, alias: str, topic: str, partition: int, brokers: lis
     file = lab.home / "arguments" / f"replicas-{alias}.json"
     write_private(file, json.dumps({"version": 1, "partitions": [place]}))
     main = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-    _run_tool(lab, alias, "replicas", main, "--reassignment-json-file", str(file), "--execute")
+    run_kafka_tool(lab, alias, "replicas", main, "--reassignment-json-file", str(file), "--execute")
     admin = AdminClient(client(lab, alias, "admin"))
     wait_until(
         lambda: admin.list_topics(topic, timeout=5.0).topics[topic].partitions[partition].replicas == brokers,
@@ -78,7 +78,14 @@ def move_replicas(lab: Lab, alias: str, topic: str, partition: int, brokers: lis
     )
 
 
-def _run_tool(lab: Lab, alias: str, name: str, main: str, *arguments: str) -> str:
+def run_kafka_tool(lab: Lab, alias: str, name: str, main: str, *arguments: str) -> str:
+    """Run one of Kafka's own tools of the newest version on a cluster, as its administrator; return its output.
+
+    Args:
+        name: the tool's name in the lab's files.
+        main: the tool's Java class.
+        arguments: after the tool's own options that name the cluster and the login.
+    """
     who = (lab.load(), lab.authority, alias, "admin")
     security = java_settings(*who) | {"sasl.jaas.config": java_login(*who)}
     settings = lab.home / "arguments" / f"{name}-{alias}.properties"

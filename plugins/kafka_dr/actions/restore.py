@@ -19,6 +19,7 @@ from kafka_dr.actions.groups.at_rest import active_groups
 from kafka_dr.actions.offsets.commit import held_positions, translated_positions, with_held_position
 from kafka_dr.actions.scope.position_frames import COLUMNS, PLACE, TYPES, in_order
 from kafka_dr.domain.canonical_json import digest_of
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.offsets.restore_plan import RestorePlan, restore_plan_of
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import Contradiction, NotReady, ReadBackFailed, Refusal
@@ -26,9 +27,10 @@ from kafka_dr.procedure.entries import GroupsCommitted, RestorePlanned, Snapshot
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Step
 
-#: Action for a position: has its old value already; write the old value; delete with its group; had no old value, but
-#: its group stays, so leave it; was changed by another writer after the undone procedure, so leave it.
-SAME, WRITE, DELETE, LEFT, SINCE = "same", "write", "delete", "left", "since"
+#: Action for a position: has its old value already; write the old value; delete with its group; had no old value, so
+#: delete it alone; had no old value, but another writer changed its group, so leave it; was changed by another writer
+#: after the undone procedure, so leave it.
+SAME, WRITE, DELETE, REMOVE, LEFT, SINCE = "same", "write", "delete", "remove", "left", "since"
 _NAMED = 10
 
 
@@ -110,11 +112,12 @@ def compare_positions(procedure: Run, undone: Run, overwrites: bool) -> pd.DataF
 
 
 def choose_actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
-    """Return per row what the restore does with the position: SAME, WRITE, DELETE, LEFT or SINCE.
+    """Return per row what the restore does with the position: SAME, WRITE, DELETE, REMOVE, LEFT or SINCE.
 
     SAME: nothing, because the position has its old value. WRITE: write the old value. DELETE: delete the position with
-    its group. LEFT: nothing, because the position had no old value and its group stays. SINCE: nothing, because another
-    writer changed the position after the undone procedure.
+    its group. REMOVE: delete the position alone, because it had no old value and its group had others. SINCE: nothing,
+    because another writer changed the position after the undone procedure. LEFT: nothing, although the position had no
+    old value, because another writer changed other positions of its group.
 
     If `overwrites` is True, positions that another writer changed are treated like the other positions: no action is
     then SINCE.
@@ -127,9 +130,15 @@ def choose_actions(rows: pd.DataFrame, overwrites: bool) -> pd.Series:
         .mask(ours & rows["before"].isna(), LEFT)
         .mask(same, SAME)
     )
-    # A group is deleted if it had no position before, and no other writer has changed one of its positions.
-    kept_groups = set(rows.loc[rows["before"].notna() | (actions == SINCE), "group"])
-    return actions.mask((actions == LEFT) & ~rows["group"].isin(kept_groups), DELETE)
+    # A group that another writer uses is not deleted, and loses no position: its consumers would begin elsewhere.
+    shared, older = rows["group"].isin(groups_of(rows[actions == SINCE])), groups_of(rows[rows["before"].notna()])
+    ends = actions.eq(LEFT) & ~shared
+    return actions.mask(ends, DELETE).mask(ends & rows["group"].isin(older), REMOVE)
+
+
+def groups_of(rows: pd.DataFrame) -> set[str]:
+    """Return the groups of these rows."""
+    return set(rows["group"])
 
 
 def groups_with(rows: pd.DataFrame, action: str) -> list[str]:
@@ -148,19 +157,20 @@ def changed_since(rows: pd.DataFrame) -> dict[str, int]:
 
 
 def changed_groups(rows: pd.DataFrame) -> list[str]:
-    """Return the groups of which positions will be written, and the groups that will be deleted; sorted."""
-    return sorted({*groups_with(rows, WRITE), *groups_with(rows, DELETE)})
+    """Return the groups of which positions will be written or deleted, and the groups that will be deleted; sorted."""
+    return sorted(groups_of(rows[rows["action"].isin((WRITE, REMOVE, DELETE))]))
 
 
 def digest_of_rows(rows: pd.DataFrame) -> str:
-    """Return the digest, for the approval, of all positions to write, their values, and all groups to delete."""
-    written = rows.loc[rows["action"] == WRITE, [*PLACE, "before"]]
-    return digest_of(
-        {
-            "writes": [list(row) for row in zip(*(written[name].tolist() for name in written), strict=True)],
-            "deletes": groups_with(rows, DELETE),
-        }
-    )
+    """Return the digest, for the approval, of what is written, with its values, and of what is deleted."""
+    written, removed = rows.loc[rows["action"] == WRITE, [*PLACE, "before"]], rows.loc[rows["action"] == REMOVE, PLACE]
+    content = {
+        "writes": [list(row) for row in zip(*(written[name].tolist() for name in written), strict=True)],
+        "deletes": groups_with(rows, DELETE),
+        "removes": [list(row) for row in zip(*(removed[name].tolist() for name in removed), strict=True)],
+    }
+    # Digests of plans of earlier versions, which delete no single position, do not cover any.
+    return digest_of(content if content["removes"] else {k: v for k, v in content.items() if k != "removes"})
 
 
 def refuse_living(procedure: Run, groups: list[str]) -> None:
@@ -204,12 +214,20 @@ class RemainingRestore:
         wanted: positions that must be on the target at the end, and are read back then.
         todo: rows of `wanted` that are not committed yet.
         doomed: groups to delete that still exist on the target.
+        removals: by group, positions to delete by themselves that still exist on the target.
         since: group -> number of positions that another writer changed after the plan was made; the restore does not
             change these positions.
     """
 
-    def __init__(self, wanted: pd.DataFrame, todo: pd.DataFrame, doomed: list[str], since: dict[str, int]) -> None:
-        self.wanted, self.todo, self.doomed, self.since = wanted, todo, doomed, since
+    def __init__(
+        self,
+        wanted: pd.DataFrame,
+        todo: pd.DataFrame,
+        doomed: list[str],
+        removals: dict[str, list[TopicPartition]],
+        since: dict[str, int],
+    ) -> None:
+        self.wanted, self.todo, self.doomed, self.removals, self.since = wanted, todo, doomed, removals, since
 
     @classmethod
     def of(cls, rows: pd.DataFrame, held: pd.DataFrame, overwrites: bool) -> RemainingRestore:
@@ -218,25 +236,38 @@ class RemainingRestore:
         With `overwrites`, positions that another writer changed are restored, too.
         """
         rows_now = with_held_position(rows.rename(columns={"now": "planned"}), held, "now")
-        writes, deletes = (rows_now[rows_now["action"] == action] for action in (WRITE, DELETE))
+        writes, deletes, removes = (rows_now[rows_now["action"] == action] for action in (WRITE, DELETE, REMOVE))
         done, as_planned = (
             writes["now"].eq(writes[name]).fillna(writes["now"].isna() & writes[name].isna())
             for name in ("before", "planned")
         )
         may_write = done | as_planned | overwrites
         wanted = writes.assign(position=writes["before"]).astype({"position": "int64"})[COLUMNS]
-        changed_deletes = deletes["now"].notna() & deletes["now"].ne(deletes["planned"]).fillna(True)
+        changed_deletes, changed_removes = (
+            gone["now"].notna() & gone["now"].ne(gone["planned"]).fillna(True) for gone in (deletes, removes)
+        )
         existing_groups = set(deletes.loc[deletes["now"].notna(), "group"])
         # If a group to delete has a position that is not in the plan, it was committed after the plan was made.
         regrown_groups = new_groups(deletes, held)
         spared_groups = set() if overwrites else {*deletes.loc[changed_deletes, "group"], *regrown_groups}
-        changed = pd.concat([writes[~may_write], deletes[deletes["group"].isin(spared_groups)]]).assign(action=SINCE)
+        # Another writer uses these groups: their consumers would begin elsewhere without these positions.
+        shared_groups = set() if overwrites else groups_of(writes[~may_write]) | groups_of(removes[changed_removes])
+        kept = removes[removes["group"].isin(shared_groups) & removes["now"].notna()]
+        changed = pd.concat([writes[~may_write], deletes[deletes["group"].isin(spared_groups)], kept])
         return cls(
             wanted[may_write],
             wanted[may_write & ~done],
             sorted(existing_groups - spared_groups),
-            by_group_of(changed, SINCE),
+            _partitions_by_group(removes[removes["now"].notna() & ~removes["group"].isin(shared_groups)]),
+            by_group_of(changed.assign(action=SINCE), SINCE),
         )
+
+
+def _partitions_by_group(rows: pd.DataFrame) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for group, topic, partition in zip(*(rows[name].tolist() for name in PLACE), strict=True):
+        found.setdefault(group, []).append(TopicPartition(topic, partition))
+    return found
 
 
 def new_groups(deletes: pd.DataFrame, held: pd.DataFrame) -> set[str]:
@@ -250,17 +281,21 @@ def new_groups(deletes: pd.DataFrame, held: pd.DataFrame) -> set[str]:
     }
 
 
-def refuse_unlike(ledger: pd.DataFrame, doomed: list[str], after: pd.DataFrame, refused: dict[str, str]) -> None:
-    """Raise ReadBackFailed unless all positions were read back as wanted, and all groups to delete are gone.
+def refuse_unlike(
+    ledger: pd.DataFrame, remaining: RemainingRestore, after: pd.DataFrame, refused: dict[str, str]
+) -> None:
+    """Raise ReadBackFailed unless all positions were read back as wanted, and all that was to be deleted is gone.
 
     Args:
         ledger: one row per position to restore, with the columns wanted and read_back.
-        doomed: groups to delete.
+        remaining: the groups and positions that were to be deleted.
         after: positions on the target after the restore.
-        refused: group that could not be deleted -> the broker's error.
+        refused: group that could not be deleted, or positions of which could not -> the broker's error.
     """
     wrong = ledger[~ledger["read_back"].eq(ledger["wanted"]).fillna(False)]
-    remaining_groups = sorted(set(after["group"]) & set(doomed) | set(refused))
+    still_held = _partitions_by_group(after)
+    kept_positions = {group for group, gone in remaining.removals.items() if set(gone) & {*still_held.get(group, ())}}
+    remaining_groups = sorted(still_held.keys() & set(remaining.doomed) | kept_positions | set(refused))
     if len(wrong) or remaining_groups:
         details = (
             f"{wrong.head(5).to_dict('records')}; not deleted:"

@@ -38,7 +38,7 @@ class Request(Model):
         deadlines: the topology's deadlines, overridden by the run's params.
         start_reverse_replication: whether the reverse flow is started at the end of the run, so that the new primary
             has a standby.
-        abort_open_transactions: whether transactions that stay open after the fence are aborted by Kafka's own tool.
+        abort_open_transactions: whether transactions that stay open after the fence are aborted.
         exclude_groups: group for which the run does not wait -> reason; the group's policy decides its positions.
         choices: params that only some procedures take, as far as they were given.
     """
@@ -73,7 +73,7 @@ def check_params(
     problems = [*_unknown(given, foreign)]
     problems += [
         problem
-        for check in (_ends, _further_targets, _reason, *_TOPIC_CHECKS[topics], _switches, _tools, _excluded)
+        for check in (_ends, _further_targets, _reason, *_TOPIC_CHECKS[topics], _switches, _excluded)
         for problem in check(topology, given)
     ]
     deadlines, deadline_problems = _deadlines(topology, given)
@@ -198,16 +198,6 @@ def _switches(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:
     for key in _SWITCHES:
         if not isinstance(given.get(key, False), bool):
             yield f"{key}: {quoted_value(given[key])}; expected true or false"
-
-
-def _tools(topology: Topology, given: Mapping[str, Any]) -> Iterator[str]:
-    if given.get("abort_open_transactions") is True and topology.kafka_tools is None:
-        yield (
-            "abort_open_transactions: needs Kafka's own tool, but the topology does not name its folder; set"
-            " `kafka_tools` in the topology to the folder of Kafka's jars, or leave the param out: the run then waits"
-            " for"
-            " open transactions"
-        )
 
 
 def _excluded(_: Topology, given: Mapping[str, Any]) -> Iterator[str]:

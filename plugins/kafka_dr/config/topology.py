@@ -281,8 +281,7 @@ class Topology(Model):
         cool_down_seconds: after a procedure, how long no other procedure may take the same pair of clusters.
         reconcile_seconds: longest time after which an owner (operator, GitOps, Terraform) puts something back; who has
             left the markers alone for two of these periods puts nothing back.
-        kafka_tools: folder with the jars of Kafka's own tools (`libs` of a Kafka distribution), which abort
-            transactions and measure logs.
+        kafka_tools: no longer used; accepted, so that an upgrade refuses no topology that worked.
     """
 
     clusters: dict[Alias, Cluster] = Field(min_length=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from kafka_dr.config.params import Request
 from kafka_dr.config.routing import DnsRoutingSettings
@@ -19,7 +19,6 @@ from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter
 from kafka_dr.hooks.brokers.topics import READ_COMMITTED
-from kafka_dr.hooks.brokers.transactions import TransactionTool
 from kafka_dr.hooks.brokers.writer_process import ReplayProcess
 from kafka_dr.hooks.connect.canary_connector import CanaryConnector
 from kafka_dr.hooks.connect.dedicated_mirror_maker import DedicatedMirrorMaker
@@ -36,6 +35,10 @@ from kafka_dr.hooks.site.fence import FenceHook
 from kafka_dr.hooks.site.routing import ClientRouting, FileRouting, HttpRouting
 from kafka_dr.hooks.site.source_probe import SourceProbe
 from kafka_dr.hooks.site.stop import StopHook
+
+if TYPE_CHECKING:
+    from kafka_dr.hooks.brokers.log_directories import LogDirectories
+    from kafka_dr.hooks.brokers.transactions import ClusterTransactions
 
 
 class Systems:
@@ -96,12 +99,20 @@ class Systems:
         settings = self.connections.kafka(self.topology.cluster(alias).connection)
         return ReplayProcess(settings, alias, transactional_id, batch_bytes, scope=self.scope)
 
-    def transaction_tool(self, alias: str) -> TransactionTool | None:
-        """Return Kafka's own transaction tool for one cluster; None if the topology states no `kafka_tools`."""
-        jars = self.topology.kafka_tools
-        if not jars:
-            return None
-        return TransactionTool(jars, self.connections.kafka(self.topology.cluster(alias).connection), alias, self.scope)
+    def transactions(self, alias: str) -> ClusterTransactions:
+        """Return a new client that lists and aborts the transactions of one cluster."""
+        from kafka_dr.hooks.brokers.transactions import (  # noqa: PLC0415 (8 MB, which most steps are spared)
+            ClusterTransactions,
+        )
+
+        settings = self.connections.kafka(self.topology.cluster(alias).connection)
+        return ClusterTransactions(settings, alias, self.scope)
+
+    def log_directories(self, alias: str) -> LogDirectories:
+        """Return a new client that reads how large the logs of one cluster are."""
+        from kafka_dr.hooks.brokers.log_directories import LogDirectories  # noqa: PLC0415 (as above)
+
+        return LogDirectories(self.connections.kafka(self.topology.cluster(alias).connection), alias)
 
     def anchor_topic(self, alias: str) -> AnchorTopic:
         """Return a client of the topic with the journal's anchors on one cluster."""

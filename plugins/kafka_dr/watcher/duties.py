@@ -114,9 +114,9 @@ def stop_if_it_answers(procedure: Run, fence: ArmedFence) -> str:
 def tell_producers(procedure: Run) -> None:
     """Record in the journal the last producers on those partitions of the old source that got most late records.
 
-    Late records are records that the old source accepted after its clients had left. Nothing is recorded if none exist,
-    or if the topology has no `kafka_tools`. Brokers take seconds to answer, so this function is called only after the
-    source is fenced and MirrorMaker 2 is stopped.
+    Late records are records that the old source accepted after its clients had left. Nothing is recorded if none exist.
+    Brokers may take seconds to answer, so this function is called only after the source is fenced and MirrorMaker 2 is
+    stopped.
     """
     outcomes = facts_in(procedure.journal.entries(step=STEP, kind=Entry.OUTCOME), OldSourceFenced)
     of_procedure = [fact for fact in outcomes if fact.procedure_id == procedure.id]

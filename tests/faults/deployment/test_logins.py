@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 from kafka_dr.domain.kafka_model.acl import AclEntry
-from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.log_directories import LogDirTool
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted, WriteRefused
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader, WindowUnreadable
 from kafka_dr_spark.translation.case import TARGET, Limits, ReadWindow
@@ -23,7 +21,6 @@ from kafka_dr_spark.translation.case import TARGET, Limits, ReadWindow
 from lab.environment.logins.kinds import ISSUER
 from lab.environment.logins.set_up import start_issuer
 from lab.environment.state import ALIASES, Lab
-from lab.install.jars import jars_folder
 from lab.rehearsal.planned import wait_for
 from lab.rehearsal.round_trip import Leaving, Returning
 from tests.faults.deployment.one_broker import one_broker
@@ -83,7 +80,6 @@ class Site:
         return {
             "librdkafka": lambda: cluster.cluster_id(timeout=5),
             "kafka-python": lambda: cluster.every_broker.acl_entries([1])[1],
-            "Java": lambda: LogDirTool(str(jars_folder() / "kafka"), config, "primary").sizes([TOPIC]),
             "Spark": lambda: read_by_spark(config),
         }
 
@@ -107,13 +103,12 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @OF_BOTH
 def test_every_client_library_logs_in(site: Site) -> None:
-    """In tasks, for each broker, in Kafka's own tools, and in Spark."""
+    """In tasks, for each broker, and in Spark."""
     written = site.writer("producer").write(TOPIC, 0, b"first")
     assert isinstance(written, WriteAccepted), written
     answers = {library: ask() for library, ask in site.logins().items()}
     assert answers["librdkafka"] == site.lab.load().cluster_ids["primary"]
     assert any(entry.principal.endswith("producer") for entry in answers["kafka-python"])  # type: ignore[union-attr]
-    assert answers["Java"][TopicPartition(TOPIC, 0)] > 0  # type: ignore[index]
 
 
 @OF_BOTH
@@ -135,7 +130,7 @@ def test_the_fence_keeps_out_the_principal_of_the_login(site: Site) -> None:
 
 
 @BY_TOKEN
-@pytest.mark.parametrize("library", ["librdkafka", "kafka-python", "Java"])
+@pytest.mark.parametrize("library", ["librdkafka", "kafka-python"])
 def test_a_wrong_secret_is_named_and_final(site: Site, library: str) -> None:
     """The issuer's words, no secret; a step does not wait for what will not change."""
     with pytest.raises(KafkaUnavailable, match="the issuer of tokens gave Switchback no token") as refused:

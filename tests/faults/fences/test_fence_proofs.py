@@ -375,14 +375,14 @@ def _sum_of_ends(client: Any) -> int:
 
 
 def test_aborting_is_refused_where_it_could_not_be_done(stage: Stage) -> None:
-    """Rights, jars or Java that are missing are found by check_readiness, before anybody is fenced."""
+    """Rights that are missing are found by check_readiness, before anybody is fenced."""
     before = stage.acls()
     denied = acl("User:orchestrator", "WRITE", "*", kind="TRANSACTIONAL_ID", permission="DENY")
     stage.allow(denied, aliases=["primary"])
     procedure = stage.procedure("unable", abort_open_transactions=True)
-    with pytest.raises(Refusal, match="transaction tool cannot abort open transactions") as error:
+    with pytest.raises(Refusal, match="Open transactions cannot be aborted") as error:
         stage.run(procedure, *BEFORE_THE_FENCE)
-    assert "transactional ID authorization failure" in str(error.value)
+    assert "grant WRITE on the transactional id '__switchback_check'" in str(error.value)
     assert not [password for password in stage.lab.load().passwords.values() if password in str(error.value)]
     assert len(stage.acls() - before) == 1
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kafka_dr.config.importing.java_client import for_java
 from kafka_dr.domain.mirror_maker.mirror_records import newest_checkpoints
 from kafka_dr.hooks.brokers.record import key_and_value
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 
 from lab.environment.jvm import java_program, properties_text, version_folder
+from lab.environment.logins.clients import java_login, java_settings
 from lab.environment.state import Lab, write_private
 from lab.environment.versions.releases import NEWEST
 from lab.install.java_compiler import compile_java
@@ -34,8 +34,9 @@ def read_by_switchback(trips: SteppedTrips) -> Positions:
 
 def read_by_library(trips: SteppedTrips, folder: Path, groups: list[str]) -> Positions:
     """The same by RemoteClusterUtils.translateOffsets, in a process of its own."""
-    admin = dict(trips.status["clusters"][AWAY]["client_properties"]["admin"])
-    settings = {"bootstrap.servers": admin["bootstrap.servers"], **for_java(admin, AWAY)}
+    who = (trips.lab.load(), trips.lab.authority, AWAY, "admin")
+    login = {"bootstrap.servers": trips.lab.bootstrap_servers(AWAY), "sasl.jaas.config": java_login(*who)}
+    settings: dict[str, object] = {**java_settings(*who), **login}
     write_private(folder / "client.properties", properties_text(settings))
     jars = f"{version_folder(NEWEST)}/*"
     classes = compile_java([Path(__file__).with_name("TranslateOffsets.java")], jars)

@@ -12,7 +12,6 @@ from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, SystemUnavailable
-from kafka_dr.hooks.brokers.log_directories import LogDirTool
 from kafka_dr.procedure.run import Run
 
 
@@ -71,12 +70,9 @@ def records_to_copy(procedure: Run, failover: Run, scope: Mapping[str, str], gon
 
 
 def _bytes(procedure: Run, scope: Mapping[str, str]) -> dict[str, Any]:
-    jars = procedure.topology.kafka_tools
-    if jars is None:
-        return _unknown("the topology names no `kafka_tools`")
     try:
         deleted, copied = (
-            sum(_tool(procedure, jars, cluster).sizes(topics).values())
+            sum(procedure.systems.log_directories(cluster).sizes(topics).values())
             for cluster, topics in ((procedure.request.target, scope.values()), (procedure.request.source, scope))
         )
     except (SystemUnavailable, BadInput) as error:
@@ -86,7 +82,3 @@ def _bytes(procedure: Run, scope: Mapping[str, str]) -> dict[str, Any]:
 
 def _unknown(reason: str) -> dict[str, Any]:
     return {"bytes_there": None, "bytes_to_copy": None, "bytes_unknown": reason}
-
-
-def _tool(procedure: Run, jars: str, alias: str) -> LogDirTool:
-    return LogDirTool(jars, procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection), alias)

@@ -16,14 +16,12 @@ from kafka_dr.domain.kafka_model.transactions import (
 )
 from kafka_dr.errors import BadInput, NotReady, SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.brokers.record import OffsetSpan, digest_of
-from kafka_dr.hooks.brokers.transactions import TransactionTool
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TransactionsOpen, TransactionsToAbort, facts_of
 from kafka_dr.procedure.run import Run
 from kafka_dr.vocabulary import Entry
 
-#: Seconds after a transaction's first description until Kafka's transaction tool is asked: most transactions end
-#: sooner, and a call of the tool takes a second or two.
+#: Seconds after a transaction's first description until brokers are asked about it: most transactions end sooner.
 ASK_AFTER_SECONDS = 3.0
 #: Seconds that application and broker have to end a transaction, from its first description in the journal on, before
 #: the procedure aborts it.
@@ -42,7 +40,7 @@ class OpenTransactions:
 
     def __init__(self, procedure: Run, step: str) -> None:
         self._procedure, self._step = procedure, step
-        self._tool = procedure.systems.transaction_tool(procedure.request.source)
+        self._transactions = procedure.systems.transactions(procedure.request.source)
         self._reports: list[str] = []
 
     def look(self, waiting: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str:
@@ -68,7 +66,7 @@ class OpenTransactions:
             for tp, first_naming in oldest.items()
             if first_naming and first_naming[1].producer_id is None and now - first_naming[0] >= ASK_AFTER_SECONDS
         ]
-        self._record_names(self._describe_by_tool(to_ask[:_MOST_NAMED_PER_LOOK]))
+        self._record_names(self._describe_by_brokers(to_ask[:_MOST_NAMED_PER_LOOK]))
         still_open = self._still_open(waiting)
         if still_open and self._procedure.progress.move().planned.abort_open_transactions:
             self._abort_due(still_open)
@@ -82,22 +80,24 @@ class OpenTransactions:
         if transactions:
             record_fact(self._procedure.authority, self._step, TransactionsOpen(open_transactions=transactions))
 
-    def _describe_by_tool(self, partitions: list[TopicPartition]) -> list[OpenTransaction]:
-        if self._tool is None or not partitions:
+    def _describe_by_brokers(self, partitions: list[TopicPartition]) -> list[OpenTransaction]:
+        if not partitions:
             return []
         try:
-            transactions = [transaction for tp in partitions for transaction in self._tool.open_on(tp)]
+            transactions = self._transactions.open_on(partitions)
             # Asked after `open_on`, because `known` then lists every transaction that is still open on a partition.
             by_producer: dict[int | None, KnownTransaction] = {
-                listed.producer_id: listed for listed in self._tool.known() if listed.open
+                listed.producer_id: listed for listed in self._transactions.known() if listed.open
             }
-            start_and_timeout = {
-                listed.transactional_id: self._tool.started_and_timeout(listed.transactional_id)
-                for transaction in transactions
-                if (listed := by_producer.get(transaction.producer_id))
-            }
+            start_and_timeout = self._transactions.starts_and_timeouts(
+                {
+                    listed.transactional_id
+                    for transaction in transactions
+                    if (listed := by_producer.get(transaction.producer_id))
+                }
+            )
         except (SystemUnavailable, BadInput) as error:
-            self._reports.append(f"Kafka's transaction tool could not describe the transactions: {error}")
+            self._reports.append(f"the brokers could not describe the transactions: {error}")
             return []
         return [
             _with_coordinator_state(transaction, by_producer.get(transaction.producer_id), start_and_timeout)
@@ -158,17 +158,17 @@ class OpenTransactions:
     def _abort_due(self, still_open: list[tuple[float, OpenTransaction]]) -> None:
         now = self._procedure.progress.now()
         due = [transaction for named_at, transaction in still_open if now - named_at >= END_AFTER_SECONDS]
-        if not due or self._tool is None:
+        if not due:
             return
         try:
-            listed = self._tool.known()
+            listed = self._transactions.known()
             sees_all = sees_every_transaction(
                 source_rules(self._procedure),
                 self._procedure.topology.cluster(self._procedure.request.source).principals.orchestrator,
             )
             to_abort = [transaction for transaction in due if may_be_ended(transaction, listed, sees_all)]
             self._record_intent(to_abort)
-            self._abort(self._tool, to_abort)
+            self._abort(to_abort)
         except (SystemUnavailable, BadInput) as error:
             self._reports.append(f"the abort of open transactions is not confirmed: {error}")
             return
@@ -184,15 +184,15 @@ class OpenTransactions:
         if new:
             record_fact(self._procedure.authority, self._step, TransactionsToAbort(aborts_transactions=new))
 
-    def _abort(self, tool: TransactionTool, to_abort: list[OpenTransaction]) -> None:
+    def _abort(self, to_abort: list[OpenTransaction]) -> None:
         for transactional_id in dict.fromkeys(
             candidate.transactional_id for candidate in to_abort if candidate.transactional_id is not None
         ):
             self._procedure.authority.hold()
-            tool.end(transactional_id)
+            self._transactions.end(transactional_id)
         for transaction in (candidate for candidate in to_abort if candidate.transactional_id is None):
             self._procedure.authority.hold()
-            tool.abort(transaction.at, transaction.start_offset)
+            self._transactions.abort(transaction.at, transaction.start_offset)
 
 
 def _with_coordinator_state(
@@ -239,22 +239,19 @@ def _unique(transactions: Iterable[OpenTransaction]) -> list[OpenTransaction]:
 
 
 def transactions_can_be_ended(procedure: Run) -> None:
-    """If param abort_open_transactions is set, prove, before any fence, that Kafka's tool can abort transactions.
+    """If param abort_open_transactions is set, prove, before any fence, that open transactions can be aborted.
 
     Raises:
-        NotReady: the tool cannot list or abort transactions on the source.
+        NotReady: transactions on the source cannot be listed or aborted.
     """
     if not procedure.request.abort_open_transactions:
         return
-    tool = procedure.systems.transaction_tool(procedure.request.source)
     try:
-        if tool is not None:
-            tool.check()
+        procedure.systems.transactions(procedure.request.source).check()
     except SwitchbackError as error:
         raise NotReady(
-            "Kafka's transaction tool cannot abort open transactions",
+            "Open transactions cannot be aborted on the source",
             str(error),
-            f"The source is not fenced. Correct what this error names (on {procedure.request.source}, or `kafka_tools`"
-            " in the topology) and start a new run; or start a new run without abort_open_transactions, which waits"
-            " until open transactions end.",
+            f"The source is not fenced. Correct what this error names on {procedure.request.source} and start a new"
+            " run; or start a new run without abort_open_transactions, which waits until open transactions end.",
         ) from None

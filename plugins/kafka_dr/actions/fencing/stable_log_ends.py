@@ -111,7 +111,7 @@ _TRANSACTION_REMEDIES = (
     "The procedure returns to the source by itself. Have the application commit or abort these transactions, or wait"
     " until the broker aborts them at the producer's transaction.timeout.ms; then start a new run. Or start a new run"
     " now: a higher param transaction_seconds leaves transactions more time to end; with the param"
-    " abort_open_transactions, Kafka's own tool aborts transactions that are still open."
+    " abort_open_transactions, it aborts transactions that are still open."
 )
 
 

@@ -24,7 +24,7 @@ from kafka_dr.procedure.run import Run
 
 _STABLE_CHECKS = 5
 _NAMED = 10
-#: Partitions about which Kafka's transaction tool is asked, because it takes a second or two per partition.
+#: Partitions whose producers are named.
 _MOST_PARTITIONS_ASKED = 3
 #: Added to the list of possible writers if the source allows every principal the use of topics without ACL entries.
 _EVERY_PRINCIPAL = "every principal, on topics without ACL entries"
@@ -80,15 +80,14 @@ def _writers_by_right(procedure: Run, topics: set[str]) -> list[str]:
 def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | None:
     """Return the producers, as brokers report them, of the three source partitions with most accepted records.
 
-    None without accepted records or without `kafka_tools` in the topology. Brokers report a producer's id; only a
-    transactional producer also has a transactional id. The call takes seconds.
+    None without accepted records. Brokers report a producer's id; only a transactional producer also has a
+    transactional id.
 
     Args:
         receipt: of the accepted ranges of offsets, `AcceptedRecords.accepted`.
     """
-    tool = procedure.systems.transaction_tool(procedure.request.source)
     rows = procedure.artifacts.load(receipt)
-    if tool is None or rows.empty:
+    if rows.empty:
         return None
     largest = rows.assign(count=rows["to_offset"] - rows["from_offset"].fillna(0)).nlargest(
         _MOST_PARTITIONS_ASKED, "count"
@@ -97,11 +96,12 @@ def producers_since(procedure: Run, receipt: Receipt) -> OldSourceProducers | No
         TopicPartition(topic, int(partition))
         for topic, partition in zip(largest["topic"], largest["partition"], strict=True)
     ]
+    transactions = procedure.systems.transactions(procedure.request.source)
     try:
-        names = {transaction.producer_id: transaction.transactional_id for transaction in tool.known()}
+        names = {transaction.producer_id: transaction.transactional_id for transaction in transactions.known()}
         by_partition = {
-            str(tp): [producer.named(names.get(producer.producer_id)) for producer in tool.producers_on(tp)[:_NAMED]]
-            for tp in partitions
+            str(tp): [producer.named(names.get(producer.producer_id)) for producer in producers[:_NAMED]]
+            for tp, producers in transactions.producers_on(partitions).items()
         }
         return OldSourceProducers(producers=by_partition)
     except (SystemUnavailable, BadInput) as error:

@@ -1,4 +1,4 @@
-"""Transactions that are open on a partition, parsed from the output of Kafka's own tool.
+"""Transactions that are open on a partition, and which of them Switchback may abort.
 
 Invariants
 1. Only a transaction that its transaction coordinator does not know may be aborted on a single partition. If the
@@ -9,12 +9,11 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kafka_dr.domain.kafka_model.acl import ANY_NAME, AclRules
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput
 
 #: The coordinator's state of a transaction that its application may still continue.
 ONGOING = "Ongoing"
@@ -85,12 +84,16 @@ class Producer:
         last_ms: timestamp of the producer's newest record on the partition, in milliseconds since 1970; None if it has
             no timestamp.
         epoch, last_sequence: they change with each batch that the producer writes; -1 if unknown.
+        coordinator_epoch: of the coordinator that ended the producer's last transaction here; -1 before its first end.
+        transaction_start: offset of the first record of the transaction that is open here; None if none is open.
     """
 
     producer_id: int
     last_ms: int | None
     epoch: int = -1
     last_sequence: int = -1
+    coordinator_epoch: int = field(default=-1, compare=False)
+    transaction_start: int | None = field(default=None, compare=False)
 
     def named(self, transactional_id: str | None) -> str:
         """Return the producer as text for people; `transactional_id` is None if it is unknown."""
@@ -106,69 +109,27 @@ class Producer:
         )
 
 
-def rows_of(printed: str, columns: Iterable[str]) -> list[dict[str, str]]:
-    """Return the rows of a table that Kafka's tools printed, with columns separated by tabs and padded with blanks.
+def open_on(partition: TopicPartition, producers: Iterable[Producer]) -> list[OpenTransaction]:
+    """Return a partition's open transactions, oldest first.
 
-    Raises:
-        BadInput: the text is no such table, or lacks one of the columns.
+    Fields that only the transaction coordinator knows, such as the transactional id, are unset.
+
+    Args:
+        partition: whose leader lists the producers.
+        producers: all producers of the partition.
     """
-    lines = [line for line in printed.splitlines() if "\t" in line]
-    cells = [[cell.rstrip(" ") for cell in line.split("\t")] for line in lines]
-    if not cells or set(columns) - set(cells[0]) or any(len(row) != len(cells[0]) for row in cells):
-        raise BadInput(
-            "The output of Kafka's tool is not the expected table",
-            ascii(printed[:200]),
-            f"a table with the columns {', '.join(columns)} was expected; set `kafka_tools` in the topology to the"
-            " folder `libs` of the brokers' Kafka version",
-        )
-    return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
-
-
-def known_transactions(printed: str) -> list[KnownTransaction]:
-    """Return the transactional ids in the output of `kafka-transactions list`."""
-    rows = rows_of(printed, ("TransactionalId", "ProducerId", "TransactionState"))
-    return [KnownTransaction(row["TransactionalId"], int(row["ProducerId"]), row["TransactionState"]) for row in rows]
-
-
-def open_on(partition: TopicPartition, printed: str) -> list[OpenTransaction]:
-    """Return a partition's open transactions in the output of `kafka-transactions describe-producers`, oldest first."""
-    rows = rows_of(printed, ("ProducerId", "LastTimestamp", "CurrentTransactionStartOffset"))
     transactions = [
         OpenTransaction(
             partition.topic,
             partition.partition,
-            int(row["CurrentTransactionStartOffset"]),
-            int(row["ProducerId"]),
-            since_ms=_number(row["LastTimestamp"]),
+            producer.transaction_start,
+            producer.producer_id,
+            since_ms=producer.last_ms,
         )
-        for row in rows
-        if _number(row["CurrentTransactionStartOffset"]) is not None
+        for producer in producers
+        if producer.transaction_start is not None
     ]
     return sorted(transactions, key=lambda t: t.start_offset)
-
-
-def producers_of(printed: str) -> list[Producer]:
-    """Return a partition's producers in the output of `kafka-transactions describe-producers`, latest writer first."""
-    rows = rows_of(printed, ("ProducerId", "LastTimestamp"))
-    producers = [
-        Producer(int(row["ProducerId"]), None if (at := _number(row["LastTimestamp"])) is None or at < 0 else at)
-        for row in rows
-    ]
-    return sorted(producers, key=lambda producer: (-(producer.last_ms or 0), producer.producer_id))
-
-
-def started_and_timeout(printed: str) -> tuple[int | None, int | None]:
-    """Return start (ms since 1970) and timeout (ms) in the output of `kafka-transactions describe`; None if unknown."""
-    rows = rows_of(printed, ("TransactionTimeoutMs", "CurrentTransactionStartTimeMs"))
-    return (
-        (_number(rows[0]["CurrentTransactionStartTimeMs"]), _number(rows[0]["TransactionTimeoutMs"]))
-        if rows
-        else (None, None)
-    )
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.removeprefix("-").isdigit() else None
 
 
 def sees_every_transaction(rules: AclRules, principals: Iterable[str]) -> bool:

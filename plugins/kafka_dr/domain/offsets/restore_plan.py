@@ -26,11 +26,13 @@ class RestorePlan:
         deletes: groups to delete, because they had no position before the commit.
         since: by group, number of positions that another writer changed after the commit; these positions are restored
             only with `overwrites`.
-        left: by group that is not deleted, number of positions that did not exist before the commit; these positions
-            stay, because Kafka's clients cannot delete a single position.
+        left: by group, number of positions that did not exist before the commit, and stay, because another writer
+            changed other positions of the group.
         group_sync: whether MirrorMaker 2's group sync runs, which may move these groups again; None if unknown.
         cool_down: the cool-down that is not waited for, and why; None if none was running.
         terms: clusters, topology, deadlines and approvers of the run, with the fields of `Terms`.
+        removes: by group that is not deleted, number of positions to delete, because they did not exist before the
+            commit.
     """
 
     procedure_id: str
@@ -48,17 +50,18 @@ class RestorePlan:
     group_sync: bool | None
     cool_down: dict[str, Any] | None = None
     terms: Mapping[str, Any] = field(default_factory=dict)
+    removes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def changes(self) -> bool:
-        """Whether any position is written or any group deleted."""
-        return bool(self.writes or self.deletes)
+        """Whether any position is written or deleted, or any group deleted."""
+        return bool(self.writes or self.deletes or self.removes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain JSON data."""
         stated = {**asdict(self), "deletes": list(self.deletes)}
-        # Plans of earlier versions have no terms, and their digests do not cover any.
-        return stated if self.terms else {name: value for name, value in stated.items() if name != "terms"}
+        # Plans of earlier versions have neither terms nor removes, and their digests do not cover any.
+        return {name: value for name, value in stated.items() if value or name not in ("terms", "removes")}
 
     @property
     def digest(self) -> str:
@@ -82,6 +85,7 @@ def restore_markdown(plan: RestorePlan) -> str:
         *[f"- {line}" for line in _facts(plan)],
         "",
         *_table("Changed since that commit", plan.since),
+        *_table("Deleted", plan.removes),
         *_table("Not deleted", plan.left),
         *terms_markdown(plan.terms),
         f"Digest of this plan: `{plan.digest}`",
@@ -120,8 +124,18 @@ def _facts(plan: RestorePlan) -> list[str]:
     lines += (
         [
             (
-                f"{count_of(sum(plan.left.values()), 'position')} did not exist before that commit, and stay:"
-                " Kafka's clients cannot delete a single position."
+                f"{count_of(sum(plan.removes.values()), 'position')} did not exist before that commit, and are deleted:"
+                " auto.offset.reset of the consumers decides where the groups begin on these partitions."
+            )
+        ]
+        if plan.removes
+        else []
+    )
+    lines += (
+        [
+            (
+                f"{count_of(sum(plan.left.values()), 'position')} did not exist before that commit, and stay: another"
+                " writer has changed positions of their groups since."
             )
         ]
         if plan.left
@@ -175,9 +189,11 @@ def _positions_sentence(done: Mapping[str, Any] | None) -> str:
         if done["changed_since"]
         else ""
     )
+    count = done.get("deleted_positions") or 0
+    removed = f" {count_of(count, 'position')} that did not exist before the commit were deleted." if count else ""
     return (
         f"{count_of(done['written'] + done['already'], 'position')} were read back as before the commit, and"
-        f" {count_of(done['deleted'], 'group')} deleted.{left_unchanged}"
+        f" {count_of(done['deleted'], 'group')} deleted.{removed}{left_unchanged}"
     )
 
 

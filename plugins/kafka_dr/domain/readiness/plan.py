@@ -93,7 +93,7 @@ class FailoverPlan:
         denials: entries that will be added on the target so that the old flow writes no more, as text.
         unproven: what the run will not be able to prove.
         excluded: groups that are fenced like all other groups, but that drain_consumers does not wait for.
-        abort_open_transactions: whether transactions that stay open behind the fence are aborted by Kafka's own tool.
+        abort_open_transactions: whether transactions that stay open behind the fence are aborted.
         lag: upper bound of the number of source records that MirrorMaker 2 has not replicated when the plan is made.
         drain_seconds: estimated seconds until these records are replicated; None if no replication rate was measured.
         cool_down: the cool-down that is not waited for: the earlier procedure, its outcome and end, the end of the
@@ -319,8 +319,8 @@ _TRANSACTIONS = {
         " is still open after the wait (transaction_seconds), the procedure returns to the source."
     ),
     True: (
-        "**Transactions that stay open behind the fence for some seconds are aborted** as a whole, by Kafka's own tool:"
-        " the applications cannot commit these transactions any more."
+        "**Transactions that stay open behind the fence for some seconds are aborted** as a whole: the"
+        " applications cannot commit these transactions any more."
     ),
 }
 

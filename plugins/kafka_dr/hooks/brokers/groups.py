@@ -13,6 +13,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, Kaf
 from confluent_kafka.admin import AdminClient
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.client import growing_pauses, in_batches, outcome_of, raise_error
 from kafka_dr.hooks.brokers.connection import COORDINATOR_SECONDS, MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
 from kafka_dr.hooks.brokers.descriptions import GroupInfo, Member
@@ -196,9 +197,6 @@ class ClusterGroups(ClusterConnection):
     def delete_groups(self, names: Iterable[str], timeout: float = 60.0) -> dict[str, str]:
         """Delete groups with all their positions; for a group that does not exist the outcome is `OK`.
 
-        confluent-kafka has no DeleteConsumerGroupOffsets, so single positions cannot be deleted. A restore can delete a
-        group that a procedure created; in a group that is older, a position that the procedure added stays.
-
         Returns:
             By group: `OK`, `GROUP_IS_ACTIVE` or Kafka's name of the error.
         """
@@ -209,6 +207,20 @@ class ClusterGroups(ClusterConnection):
                 RequestWindow(128, self._forget_coordinators),
             )
             return {group: deletion_word(outcome_of(future, timeout + 5)) for group, future in futures}
+
+    def delete_positions(self, positions: Mapping[str, Iterable[TopicPartition]]) -> dict[str, KafkaUnavailable]:
+        """Delete single positions by group; return the error of each group that the brokers refuse.
+
+        A position that does not exist counts as deleted. Brokers refuse a group that subscribes to the topic.
+
+        Raises:
+            KafkaUnavailable: a broker does not answer, or cannot do so now; positions of other groups may be deleted.
+        """
+        from kafka_dr.hooks.brokers.position_deletion import (  # noqa: PLC0415 (8 MB, which the recorder is spared)
+            PositionDeletion,
+        )
+
+        return PositionDeletion(self._config, self.alias, self.scope).delete(positions)
 
     def _complete_listing(self, timeout: float) -> dict[str, GroupInfo]:
         """Return all groups; list again while one of several brokers may have left some out.

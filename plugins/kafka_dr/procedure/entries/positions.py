@@ -177,17 +177,19 @@ class RestorePlanned(Planned, steps=(Step.PLAN_RESTORE,)):
 
 
 class PositionsToRestore(Intent, steps=(Step.RESTORE_POSITIONS,)):
-    """Number of positions about to be restored, and of groups about to be deleted."""
+    """Number of positions about to be restored, and of groups and single positions about to be deleted."""
 
     restores_positions: int
     deletes_groups: int
+    deletes_positions: OrAbsent[int] = None
 
 
 class PositionsRestored(StepOutcome, steps=(Step.RESTORE_POSITIONS,)):
     """Positions were restored to their values before the commit of the procedure `undone`.
 
     Attributes:
-        written: number of positions restored; `deleted`: number of groups deleted.
+        written: number of positions restored; `deleted`: number of groups deleted; `deleted_positions`: number of
+            positions deleted by themselves.
         already: number of positions that had the old value already.
         changed_since: number of positions not restored, because another writer changed them after that commit.
         changed_since_planned: by group, number of positions that another writer changed after the restore was planned.
@@ -201,3 +203,4 @@ class PositionsRestored(StepOutcome, steps=(Step.RESTORE_POSITIONS,)):
     changed_since: int
     changed_since_planned: Mapping[str, int]
     ledger: Receipt
+    deleted_positions: OrAbsent[int] = None

@@ -8,6 +8,7 @@ from kafka_dr.actions.replication.group_sync import group_sync_runs
 from kafka_dr.actions.restore import (
     DELETE,
     LEFT,
+    REMOVE,
     WRITE,
     by_group_of,
     changed_groups,
@@ -49,6 +50,7 @@ class PlanRestore(ProcedureStep):
             deletes=tuple(groups_with(rows, DELETE)),
             since=changed_since(rows),
             left=by_group_of(rows, LEFT),
+            removes=by_group_of(rows, REMOVE),
             overwrites=overwrites,
             group_sync=group_sync_runs(procedure),
             cool_down=procedure.progress.cool_down,

@@ -18,7 +18,7 @@ class RestorePositions(ProcedureStep):
     """Write the approved positions on the target, only to groups without members; read every position back."""
 
     def act(self, procedure: Run, context: Any) -> PositionsRestored:
-        """Write the plan's positions on the target and delete the plan's groups; read all back.
+        """Write the plan's positions on the target, delete the plan's groups and positions; read all back.
 
         A position that is restored already is not written again. A position that another writer has changed is written
         only if the plan has `overwrites`.
@@ -30,7 +30,10 @@ class RestorePositions(ProcedureStep):
         refuse_living(procedure, groups)
         before = held_positions(procedure, groups)
         remaining = RemainingRestore.of(rows, before, plan.overwrites)
-        intent = PositionsToRestore(restores_positions=len(remaining.todo), deletes_groups=len(remaining.doomed))
+        removed = sum(map(len, remaining.removals.values()))
+        intent = PositionsToRestore(
+            restores_positions=len(remaining.todo), deletes_groups=len(remaining.doomed), deletes_positions=removed
+        )
         record_fact(procedure.authority, self.task_id, intent)
         procedure.authority.hold()
         errors = commit_positions(procedure, remaining.todo)
@@ -40,16 +43,21 @@ class RestorePositions(ProcedureStep):
             for group, answer in procedure.systems.target.delete_groups(remaining.doomed).items()
             if answer != OK
         }
+        procedure.authority.hold()
+        refused |= {
+            group: error.seen for group, error in procedure.systems.target.delete_positions(remaining.removals).items()
+        }
         after = held_positions(procedure, groups)
         ledger = ledger_frame(remaining.wanted, before, after, errors)
         receipt = procedure.artifacts.save("restored", ledger)
-        refuse_unlike(ledger, remaining.doomed, after, refused)
+        refuse_unlike(ledger, remaining, after, refused)
         return PositionsRestored(
             approval=approval,
             undone=plan.undone,
             written=len(remaining.todo),
             already=len(remaining.wanted) - len(remaining.todo),
             deleted=len(remaining.doomed),
+            deleted_positions=removed,
             changed_since=sum(plan.since.values()) * (not plan.overwrites) + sum(remaining.since.values()),
             changed_since_planned=remaining.since,
             ledger=receipt,

@@ -170,12 +170,9 @@ def test_unknown_params_are_refused(key: str) -> None:
     assert "no such param" in problem and "max_fence_seconds" in problem and "hunter2" not in problem
 
 
-def test_open_transactions_are_aborted_only_with_kafkas_own_tool() -> None:
-    """The decision is refused where the topology names no tool, taken where it does, and false by default."""
-    (problem,) = refused(abort_open_transactions=True)
-    assert "`kafka_tools`" in problem and "leave the param out" in problem
-    equipped = TOPOLOGY.model_copy(update={"kafka_tools": "/opt/kafka/libs"})
-    assert check_params(equipped, GOOD | {"abort_open_transactions": True}).abort_open_transactions is True
+def test_open_transactions_are_aborted_only_by_decision() -> None:
+    """It is false by default."""
+    assert check(abort_open_transactions=True).abort_open_transactions is True
     assert check(abort_open_transactions=False).abort_open_transactions is check().abort_open_transactions is False
     assert refused(abort_open_transactions="yes")[0].startswith(
         "abort_open_transactions: 'yes'; expected true or false"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kafka_dr.config.params import Request
 from kafka_dr.config.settings import load_topology
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.own_names import OwnNames
 from kafka_dr.errors import OutsideDrill, SystemUnavailable
 from kafka_dr.hooks.http_tls import HttpTls
@@ -47,9 +48,7 @@ class Known:
 def topology(make_bench: Any) -> Any:
     """A topology with every hook that a site can have."""
     hook = {"connection": "hook"}
-    bench = make_bench(
-        drain=hook, fence_hook={**hook, "spares_mirror_maker": True}, source_probe=hook, kafka_tools="/no/jars"
-    )
+    bench = make_bench(drain=hook, fence_hook={**hook, "spares_mirror_maker": True}, source_probe=hook)
     return load_topology(bench.topology)
 
 
@@ -89,11 +88,12 @@ def test_the_scope_is_kept_by_every_way_to_clients(topology: Any) -> None:
         for act in (
             lambda made=made: made.source.create_topic("orders", 1),
             lambda made=made: made.target.delete_groups(["app"]),
+            lambda made=made: made.target.delete_positions({"app": [TopicPartition("orders", 0)]}),
             lambda made=made: made.cluster("primary").create_topic("orders", 1),
             lambda made=made: made.writer("primary").write("orders", 0, b"x"),
             lambda made=made: made.probe("primary").probe("orders", 0),
             lambda made=made: made.replay_writer("primary", "pay-1", 1_000),
-            lambda made=made: made.transaction_tool("primary").end("pay-1"),
+            lambda made=made: made.transactions("primary").end("pay-1"),
             lambda made=made: made.connect_worker("connect_standby").stop("p.source", 0.1),
             lambda made=made: made.flow_connectors(made.topology.flows[0]).stop("p.source", 0.1),
             lambda made=made: made.marker_connector("connect_standby")._create(0.1),

@@ -159,26 +159,12 @@ def test_a_source_that_accepted_nothing_is_said_to_have_accepted_nothing(watch: 
     assert watch.outcomes[0].payload["may_have_written"] == []
 
 
-class Tool:
-    """In the place of Kafka's tool: two producers, one of them transactional."""
-
-    def __init__(self, jars: str, config: dict[str, Any], alias: str, scope: None) -> None:
-        self.alias = alias
-
-    def known(self) -> list[KnownTransaction]:
-        """What coordinators know."""
-        return [KnownTransaction("pay-1", 7, "Empty")]
-
-    def producers_on(self, partition: TopicPartition) -> list[Producer]:
-        """What a leader remembers."""
-        return [Producer(7, 0), Producer(8, None)]
-
-
 @pytest.fixture
-def with_tool(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> Watch:
-    """The same, on a machine that has Kafka's own tools."""
-    monkeypatch.setattr("kafka_dr.procedure.systems.TransactionTool", Tool)
-    return Watch(make_bench(kafka_tools="/opt/kafka/libs"))
+def listing(watch: Watch) -> Watch:
+    """The same, with two producers on its brokers, one of them transactional."""
+    watch.source.transactions = [KnownTransaction("pay-1", 7, "Empty")]
+    watch.source.producers = {ORDERS: [Producer(7, 0), Producer(8, None)]}
+    return watch
 
 
 def producers(watch: Watch) -> list[Any]:
@@ -186,41 +172,39 @@ def producers(watch: Watch) -> list[Any]:
     return [e.payload for e in watch.bench.journal.entries(step=STEP, kind=Entry.NOTE) if "producers" in e.payload]
 
 
-def test_producers_are_named_once_everything_stands(with_tool: Watch) -> None:
+def test_producers_are_named_once_everything_stands(listing: Watch) -> None:
     """After the list and the fence, by what brokers remember of the partitions that accepted most; and only once."""
-    with_tool.source.log_ends[ORDERS] = 17
-    with_tool.bench.workers["primary"].away = True
-    with_tool.back()
-    assert with_tool.state == "fenced" and producers(with_tool) == []
-    with_tool.bench.workers["primary"].away = False
-    with_tool.watcher.look()
-    with_tool.watcher.look()
-    (told,) = producers(with_tool)
+    listing.source.log_ends[ORDERS] = 17
+    listing.bench.workers["primary"].away = True
+    listing.back()
+    assert listing.state == "fenced" and producers(listing) == []
+    listing.bench.workers["primary"].away = False
+    listing.watcher.look()
+    listing.watcher.look()
+    (told,) = producers(listing)
     assert told["producers"] == {
         "orders-0": [
             "producer 7, transactional id 'pay-1', newest record 1970-01-01T00:00:00.000+00:00",
             "producer 8, newest record no timestamp",
         ]
     }
-    assert with_tool.state == "over"
+    assert listing.state == "over"
 
 
-def test_a_tool_that_does_not_answer_is_said_and_changes_nothing(
-    with_tool: Watch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_brokers_that_do_not_answer_are_said_and_change_nothing(listing: Watch) -> None:
     """The list stands, and the watch is over; where nothing was accepted nobody is asked."""
-    monkeypatch.setattr(Tool, "known", lambda self: (_ for _ in ()).throw(KafkaUnavailable("the tool said no")))
-    with_tool.source.log_ends[ORDERS] = 17
-    with_tool.back()
-    (told,) = producers(with_tool)
-    assert told["producers"] == {} and "the tool said no" in told["producers_problem"] and with_tool.state == "over"
-    assert len(with_tool.accepted()) == 1
+    listing.source.transactions = KafkaUnavailable("the brokers said no")
+    listing.source.log_ends[ORDERS] = 17
+    listing.back()
+    (told,) = producers(listing)
+    assert told["producers"] == {} and "the brokers said no" in told["producers_problem"] and listing.state == "over"
+    assert len(listing.accepted()) == 1
 
 
-def test_where_nothing_was_accepted_no_producer_is_asked_for(with_tool: Watch) -> None:
+def test_where_nothing_was_accepted_no_producer_is_asked_for(listing: Watch) -> None:
     """There is none to name."""
-    with_tool.back()
-    assert with_tool.state == "over" and producers(with_tool) == []
+    listing.back()
+    assert listing.state == "over" and producers(listing) == []
 
 
 def test_a_log_that_is_shorter_than_known_is_named(bench: Any) -> None:

@@ -8,7 +8,6 @@ import pytest
 from kafka_dr.actions.failback.copy_sizes import copy_sizes
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable
-from kafka_dr.hooks.brokers.log_directories import LogDirTool
 
 from tests.support.failback_bench import BACK, ORDERS, WayBack
 
@@ -61,29 +60,12 @@ def test_where_the_flows_worker_does_not_answer_nobody_knows_bytes_either(
     assert told["records_to_copy"] is told["bytes_to_copy"] is None and "refused" in told["bytes_unknown"]
 
 
-def test_in_recreate_all_is_copied_and_bytes_are_told(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Kafka's own tool, of both clusters; where it fails its words are kept, and without it what the topology
-    lacks.
-    """
-    sizes = {"primary": {ORDERS: 500}, "standby": {ORDERS: 900, BORN: 30}}
-    way = way_of(make_bench(kafka_tools="/opt/kafka/libs"), mode="recreate")
-    monkeypatch.setattr(
-        LogDirTool,
-        "sizes",
-        lambda self, topics: {tp: size for tp, size in sizes[self._alias].items() if tp.topic in set(topics)},
-    )
+def test_in_recreate_all_is_copied_and_bytes_are_told(bench: Any) -> None:
+    """By the brokers of both clusters; where one does not tell, its reason is kept."""
+    way = way_of(bench, mode="recreate")
+    way.primary.sizes, way.standby.sizes = {ORDERS: 500, TopicPartition("other", 0): 7}, {ORDERS: 900, BORN: 30}
     found = copy_sizes(way.procedure, way.failover)
     assert found == {"records_to_copy": 19, "bytes_there": 500, "bytes_to_copy": 930, "bytes_unknown": None}
-    monkeypatch.setattr(
-        LogDirTool,
-        "sizes",
-        lambda *_: (_ for _ in ()).throw(KafkaUnavailable("Kafka's tool could not do it", "not authorized", "look")),
-    )
+    way.standby.sizes = KafkaUnavailable("reading log directories failed", "not authorized", "look")
     told = copy_sizes(way.procedure, way.failover)
     assert told["bytes_there"] is told["bytes_to_copy"] is None and "not authorized" in told["bytes_unknown"]
-
-
-def test_without_kafkas_tools_bytes_are_unknown(bench: Any) -> None:
-    """The topology need not name them."""
-    way = way_of(bench, mode="recreate")
-    assert copy_sizes(way.procedure, way.failover)["bytes_unknown"] == "the topology names no `kafka_tools`"

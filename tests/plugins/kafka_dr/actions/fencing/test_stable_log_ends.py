@@ -59,35 +59,36 @@ class Log:
         return {tp: [SimpleNamespace(timestamp=5_000)] for tp in spans}
 
 
-class Tool:
-    """Kafka's tool on that log."""
+class Transactions:
+    """The brokers' transactions on that log."""
 
     known_states: list[KnownTransaction] = []
     ended: list[Any] = []
     log: Log
     broken = False
 
-    def __init__(self, jars: str, config: dict[str, Any], alias: str, scope: None) -> None:
-        self.jars = jars
-
-    def open_on(self, partition: TopicPartition) -> list[OpenTransaction]:
+    def open_on(self, partitions: list[TopicPartition]) -> list[OpenTransaction]:
         """What is open there."""
-        if Tool.broken:
-            raise KafkaUnavailable("the tool said no")
-        return [OpenTransaction(*partition, offset, producer) for offset, producer in sorted(self.log.open.items())]
+        if Transactions.broken:
+            raise KafkaUnavailable("the broker said no")
+        return [
+            OpenTransaction(*partition, offset, producer)
+            for partition in partitions
+            for offset, producer in sorted(self.log.open.items())
+        ]
 
     def known(self) -> list[KnownTransaction]:
         """What coordinators say."""
-        return list(Tool.known_states)
+        return list(Transactions.known_states)
 
-    def started_and_timeout(self, transactional_id: str) -> tuple[int, int]:
+    def starts_and_timeouts(self, transactional_ids: set[str]) -> dict[str, tuple[int, int]]:
         """Times."""
-        return 1_000, 60_000
+        return dict.fromkeys(transactional_ids, (1_000, 60_000))
 
     def end(self, transactional_id: str) -> None:
         """Ends it, unless the broker does not."""
         self.ended.append(transactional_id)
-        mine = {k.producer_id for k in Tool.known_states if k.transactional_id == transactional_id}
+        mine = {k.producer_id for k in Transactions.known_states if k.transactional_id == transactional_id}
         self.log.open = {offset: producer for offset, producer in self.log.open.items() if producer not in mine}
 
     def abort(self, partition: TopicPartition, start_offset: int) -> None:
@@ -98,15 +99,17 @@ class Tool:
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
-    """A log, and the tool on it."""
+    """A log, and the transactions on it."""
     made = Log()
-    monkeypatch.setattr(Tool, "log", made, raising=False)
-    monkeypatch.setattr(Tool, "ended", [])
-    monkeypatch.setattr(Tool, "broken", False)
+    monkeypatch.setattr(Transactions, "log", made, raising=False)
+    monkeypatch.setattr(Transactions, "ended", [])
+    monkeypatch.setattr(Transactions, "broken", False)
     monkeypatch.setattr(
-        Tool, "known_states", [KnownTransaction("pay-1", 7, "Ongoing"), KnownTransaction("pay-2", 8, "PrepareCommit")]
+        Transactions,
+        "known_states",
+        [KnownTransaction("pay-1", 7, "Ongoing"), KnownTransaction("pay-2", 8, "PrepareCommit")],
     )
-    monkeypatch.setattr("kafka_dr.procedure.systems.TransactionTool", Tool)
+    monkeypatch.setattr("tests.support.fake_systems.FakeSystems.transactions", lambda *_: Transactions())
     monkeypatch.setattr(open_transactions, "ASK_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(open_transactions, "END_AFTER_SECONDS", 0.0)
     return made
@@ -117,12 +120,11 @@ def ready(
     log: Log,
     monkeypatch: pytest.MonkeyPatch,
     abort: bool = False,
-    tool: bool = True,
     **deadlines: float,
 ) -> Any:
     """An approved run on that log; the plan says whether transactions are aborted."""
     limits = {"stable_seconds": 0.01, "fence_seconds": 0.3, "transaction_seconds": 2.0} | deadlines
-    bench = make_bench(deadlines=limits, **({"kafka_tools": "/opt/kafka/libs"} if tool else {}))
+    bench = make_bench(deadlines=limits)
     if abort:
         known = bench.planned.__globals__
         made = known["FailoverPlan"]
@@ -206,7 +208,7 @@ def test_open_transactions_are_named_and_waited_for_not_aborted(
         "orders-0 from offset 6, producer 9, no coordinator names its transactional id" in said
         and "abort_open_transactions" in said
     )
-    assert Tool.ended == [] and Entry.OUTCOME not in bench.kinds(STEP)
+    assert Transactions.ended == [] and Entry.OUTCOME not in bench.kinds(STEP)
     noted = [e.payload for e in bench.entries(STEP) if e.kind == Entry.NOTE]
     found = [[(t["start_offset"], t["producer_id"]) for t in note["open_transactions"]] for note in noted]
     assert found == [[(4, None)], [(4, 7), (6, 9)]]
@@ -230,31 +232,21 @@ def test_a_transaction_that_ends_in_time_is_only_named(
     assert figures["transactions_aborted"] == []
 
 
-def test_without_the_tool_a_transaction_is_named_by_its_first_record(
+def test_brokers_that_fail_leave_the_log_and_are_asked_again(
     make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it begins and how old it is are in the log itself."""
-    bench = ready(make_bench, log, monkeypatch, tool=False)
-    log.open = {4: 7}
-    with pytest.raises(AirflowFailException, match=r"orders-0 from offset 4, \d+ s old"):
-        fence(bench)
-
-
-def test_a_tool_that_fails_leaves_the_log_and_is_asked_again(
-    make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its words stand beside what the log tells."""
+    """Where a transaction begins and how old it is are in the log itself; the brokers' error stands beside it."""
     bench = ready(make_bench, log, monkeypatch, abort=True)
-    log.open, Tool.broken = {4: 7}, True
-    described = r"orders-0 from offset 4, \d+ s old; Kafka's transaction tool could not describe the transactions: "
-    with pytest.raises(AirflowFailException, match=described + "the tool said no"):
+    log.open, Transactions.broken = {4: 7}, True
+    described = r"orders-0 from offset 4, \d+ s old; the brokers could not describe the transactions: "
+    with pytest.raises(AirflowFailException, match=described + "the broker said no"):
         fence(bench)
-    assert Tool.ended == []
-    Tool.broken = False
+    assert Transactions.ended == []
+    Transactions.broken = False
     bench.params |= {"transaction_seconds": 60.0}
     assert figures_of(bench.procedure(), STEP) is None
     FenceProducers(task_id=STEP.value).execute(bench.context(attempt=2))
-    assert Tool.ended == ["pay-1"]
+    assert Transactions.ended == ["pay-1"]
 
 
 def test_by_decision_what_stays_open_is_ended(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,17 +256,17 @@ def test_by_decision_what_stays_open_is_ended(make_bench: Any, log: Log, monkeyp
     bench = ready(make_bench, log, monkeypatch, abort=True, transaction_seconds=60.0)
     log.open = {4: 7, 6: 9}
     figures = fence(bench)
-    assert Tool.ended == ["pay-1", (ORDERS, 6)]
+    assert Transactions.ended == ["pay-1", (ORDERS, 6)]
     meant = next(e for e in bench.entries(STEP) if "aborts_transactions" in e.payload)
     assert meant.kind == Entry.INTENT and [t["start_offset"] for t in meant.payload["aborts_transactions"]] == [4, 6]
     assert [t["producer_id"] for t in figures["transactions_aborted"]] == [7, 9]
     assert [t["producer_id"] for t in figures["open_transactions"]] == [7, 9]
 
 
-def test_the_tool_is_not_asked_about_what_ends_in_moments(
+def test_brokers_are_not_asked_about_what_ends_in_moments(
     make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each run of the tool takes a second or two, while clients stand still."""
+    """Clients stand still meanwhile."""
     monkeypatch.setattr(open_transactions, "ASK_AFTER_SECONDS", 60.0)
     bench = ready(make_bench, log, monkeypatch)
     log.open = {4: 7}
@@ -289,7 +281,7 @@ def test_what_is_being_committed_is_waited_for(make_bench: Any, log: Log, monkey
     log.open = {4: 8}
     with pytest.raises(AirflowFailException, match="Transactions stay open"):
         fence(bench)
-    assert Tool.ended == [] and not [e for e in bench.entries(STEP) if "aborts_transactions" in e.payload]
+    assert Transactions.ended == [] and not [e for e in bench.entries(STEP) if "aborts_transactions" in e.payload]
 
 
 def test_what_is_only_not_shown_to_us_is_not_ended(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +293,7 @@ def test_what_is_only_not_shown_to_us_is_not_ended(make_bench: Any, log: Log, mo
     log.open = {6: 9}
     with pytest.raises(AirflowFailException, match="DESCRIBE on every transactional id"):
         fence(bench)
-    assert Tool.ended == []
+    assert Transactions.ended == []
 
 
 def test_some_seconds_are_left_to_the_application(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +303,7 @@ def test_some_seconds_are_left_to_the_application(make_bench: Any, log: Log, mon
     log.open = {4: 7}
     with pytest.raises(AirflowFailException):
         fence(bench)
-    assert Tool.ended == []
+    assert Transactions.ended == []
 
 
 def test_a_lost_lease_ends_nothing(make_bench: Any, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,14 +314,16 @@ def test_a_lost_lease_ends_nothing(make_bench: Any, log: Log, monkeypatch: pytes
     procedure.authority.write(STEP, Entry.INTENT, {"try": 1})
     look = open_transactions.OpenTransactions(procedure, STEP)
     look.look({ORDERS: 4}, {ORDERS: 10})
-    assert "1 partitions hold open transactions" in look.look({ORDERS: 4}, {ORDERS: 10}) and Tool.ended == ["pay-1"]
-    Tool.ended.clear()
+    assert "1 partitions hold open transactions" in look.look({ORDERS: 4}, {ORDERS: 10}) and Transactions.ended == [
+        "pay-1"
+    ]
+    Transactions.ended.clear()
     log.open = {5: 7}
     look.look({ORDERS: 5}, {ORDERS: 10})
     monkeypatch.setattr(type(procedure.lease), "hold", _refuse)
     with pytest.raises(LeaseLost):
         look.look({ORDERS: 5}, {ORDERS: 10})
-    assert Tool.ended == []
+    assert Transactions.ended == []
 
 
 def _refuse(_: Any) -> None:

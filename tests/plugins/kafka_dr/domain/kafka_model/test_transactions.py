@@ -1,4 +1,4 @@
-"""What Kafka's own tool prints, and which of the transactions it shows may be ended."""
+"""Which transactions are open on a partition, and which of them may be ended."""
 
 from __future__ import annotations
 
@@ -11,73 +11,43 @@ from kafka_dr.domain.kafka_model.transactions import (
     KnownTransaction,
     OpenTransaction,
     Producer,
-    known_transactions,
     may_be_ended,
     open_on,
-    producers_of,
     sees_every_transaction,
-    started_and_timeout,
 )
-from kafka_dr.errors import BadInput
 
 ORDERS = TopicPartition("orders", 0)
-LISTED = (
-    "TransactionalId\tCoordinator\tProducerId\tTransactionState\t\napp-a          \t1          \t0         \tOngoing   "
-    "      \t\napp b          \t1          \t1         \tCompleteCommit  \t\n"
-)
-PRODUCERS = (
-    "ProducerId\tProducerEpoch\tLatestCoordinatorEpoch\tLastSequence\tLastTimestamp\tCurrentTransactionStartOffset\t\n"
-    "1         \t0            \t-1                    \t2           \t1795310605910\t3                            \t\n"
-    "0         \t0            \t0                     \t2           \t1795310616786\tNone                         \t\n"
-    "7         \t0            \t-1                    \t2           \t-1           \t0                            \t\n"
-)
-DESCRIBED = (
-    "CoordinatorId\tTransactionalId\tProducerId\tProducerEpoch\tTransactionState\tTransactionTimeoutMs\tCurrentTransactionStartTimeMs\tTransactionDurationMs\tTopicPartitions\t\n1"
-    "            \tapp-a          \t0         \t0            \tOngoing         \t60000               \t1795310605709   "
-    "             \t3607                 \ttx-1,tx-0      \t\n"
-)
 
 
-def test_ids_are_read_with_their_blanks_and_states() -> None:
-    """A blank inside an id belongs to it, those that fill the column do not; a finished transaction is not open."""
-    found = [(k.transactional_id, k.producer_id, k.open) for k in known_transactions(LISTED)]
-    assert found == [("app-a", 0, True), ("app b", 1, False)]
-
-
-def test_open_ones_are_read_oldest_first() -> None:
+def test_open_ones_are_listed_oldest_first() -> None:
     """A producer without a current transaction is left out; its timestamp is when it was last heard of."""
-    assert open_on(ORDERS, PRODUCERS) == [
-        OpenTransaction("orders", 0, 0, 7, since_ms=-1),
+    producers = [
+        Producer(1, 1795310605910, transaction_start=3),
+        Producer(0, 5),
+        Producer(7, None, transaction_start=0),
+    ]
+    assert open_on(ORDERS, producers) == [
+        OpenTransaction("orders", 0, 0, 7, since_ms=None),
         OpenTransaction("orders", 0, 3, 1, since_ms=1795310605910),
     ]
 
 
-def test_producers_are_read_newest_first() -> None:
-    """Also those without a transaction; one without a timestamp last."""
-    assert producers_of(PRODUCERS) == [Producer(0, 1795310616786), Producer(1, 1795310605910), Producer(7, None)]
-    assert [one.named(name) for one, name in zip(producers_of(PRODUCERS)[1:], ("app b", None))] == [
-        "producer 1, transactional id 'app b', newest record 2026-11-22T01:23:25.910+00:00",
-        "producer 7, newest record no timestamp",
-    ]
+def test_a_producer_is_named_with_its_newest_record() -> None:
+    """And with its transactional id, if it has one."""
+    assert Producer(1, 1795310605910).named("app b") == (
+        "producer 1, transactional id 'app b', newest record 2026-11-22T01:23:25.910+00:00"
+    )
+    assert Producer(7, None).named(None) == "producer 7, newest record no timestamp"
 
 
-def test_an_empty_table_is_nothing_and_anything_else_is_refused() -> None:
-    """A heading alone says that there is none; another tool's or version's output is not taken for that."""
-    assert known_transactions(LISTED.split("\n", maxsplit=1)[0] + "\n") == []
-    torn = LISTED.replace("Ongoing         \t", "Ongoing")
-    for printed in ("", "Topic\tPartition\t\n", "something happened\n", torn):
-        with pytest.raises(BadInput, match="is not the expected table"):
-            known_transactions(printed)
-
-
-def test_the_coordinators_times_are_read() -> None:
-    """When it began and how long it may last; unknown for one that has none."""
-    assert started_and_timeout(DESCRIBED) == (1795310605709, 60000)
-    assert started_and_timeout(DESCRIBED.replace("1795310605709", "None         ")) == (None, 60000)
+def test_the_end_of_a_transaction_is_no_write_of_its_producer() -> None:
+    """Producers that are compared before and after a fence have written only if a batch of theirs came."""
+    before = Producer(1, 5, 0, 2, -1, transaction_start=3)
+    assert before == Producer(1, 5, 0, 2, 0) != Producer(1, 5, 0, 3, 0)
 
 
 def test_a_transaction_is_named_by_what_is_known() -> None:
-    """Without the tool only where it begins and its age; with it all the rest."""
+    """By its log alone only where it begins and its age; by brokers all the rest."""
     assert OpenTransaction("orders", 0, 17, since_ms=1_000).named(33_000) == "orders-0 from offset 17, 32 s old"
     full = OpenTransaction("orders", 0, 17, 4, "app-a", "Ongoing", 1_000, 60_000).named(33_000)
     assert (

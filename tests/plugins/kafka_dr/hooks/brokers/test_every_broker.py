@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import pytest
 from kafka_dr.domain.kafka_model.groups import ListedGroup
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction
 from kafka_dr.hooks.brokers import every_broker
+
+from tests.support.brokers.answering_brokers import sent
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -17,11 +18,6 @@ with warnings.catch_warnings():
     from kafka.protocol.admin.transactions import ListTransactionsResponse
 
 REFUSED = ClusterAuthorizationFailedError.errno
-
-
-def sent(kind: Any, version: int, **fields: Any) -> Any:
-    """An answer as it arrives in this version of the protocol."""
-    return kind.decode(kind(version=version, throttle_time_ms=0, **fields).encode(version=version), version=version)
 
 
 @pytest.mark.parametrize(("version", "known_type"), [(0, ""), (2, ""), (4, ""), (5, "share")])

@@ -1,8 +1,9 @@
-"""Writers, Kafka's own tools and the routing record in a drill; and that no hook has a way around the scope."""
+"""Writers, transactions and the routing record in a drill; and that no hook has a way around the scope."""
 
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,24 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import BadInput, OutsideDrill
-from kafka_dr.hooks.brokers import every_broker
-from kafka_dr.hooks.brokers.java_tool import KafkaTool
-from kafka_dr.hooks.brokers.log_directories import LogDirTool
+from kafka_dr.errors import BadInput, KafkaUnavailable, OutsideDrill
+from kafka_dr.hooks.brokers import broker_requests
+from kafka_dr.hooks.brokers.broker_requests import BrokerRequests
+from kafka_dr.hooks.brokers.every_broker import EveryBroker
+from kafka_dr.hooks.brokers.log_directories import LogDirectories
+from kafka_dr.hooks.brokers.position_deletion import PositionDeletion
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.record_writer import RecordWriter, WriteAccepted
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
-from kafka_dr.hooks.brokers.transactions import TransactionTool
+from kafka_dr.hooks.brokers.transactions import ClusterTransactions
 from kafka_dr.hooks.brokers.writer_process import ReplayProcess
 from kafka_dr.hooks.site.routing import ClientRoute, FileRouting
 
 from tests.support.drills.scopes import DRILL_ID, FOREIGN, NAMES, ORDERS, scope
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.errors import KafkaConnectionError
 
 PRODUCT = Path(__file__).parents[5] / "plugins" / "kafka_dr"
 REPLAY = NAMES.own.replay_id("")
@@ -87,53 +94,44 @@ def test_a_foreign_record_stops_its_transaction(brokers: Producer, config: dict[
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """The commands of Kafka's tools that would be run."""
-    commands: list[tuple[str, ...]] = []
-    real = KafkaTool._run
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What would be asked of brokers, none of which answers."""
+    connections: list[str] = []
 
-    def run(tool: KafkaTool, *arguments: str) -> str:
-        try:
-            return real(tool, *arguments)
-        except BadInput:
-            # There are no jars: so far it would have run.
-            commands.append(arguments)
-            return "TransactionalId\tProducerId\tTransactionState\t\n"
+    def connect(sends: frozenset[str], **_: Any) -> Any:
+        connections.append("connected")
+        raise KafkaConnectionError("nobody")
 
-    monkeypatch.setattr(KafkaTool, "_run", run)
-    return commands
+    monkeypatch.setattr(broker_requests, "_BrokerClient", connect)
+    monkeypatch.setattr(broker_requests, "_ALL_TRIES_SECONDS", 0.0)
+    return connections
 
 
-def test_only_the_drills_transactions_are_aborted(ran: list[tuple[str, ...]]) -> None:
-    """By their id, or on the drill's topics; reads of all are free, and the check uses the drill's id."""
-    tool = TransactionTool("/no/jars", {"bootstrap.servers": "b:1"}, "east", scope())
+def test_only_the_drills_transactions_are_aborted(asked: list[str]) -> None:
+    """By their id, or on the drill's topics: nobody is asked for another."""
+    transactions = ClusterTransactions({"bootstrap.servers": "b:1"}, "east", scope())
     for name in [*FOREIGN, "__switchback_check", "pay-1"]:
         with pytest.raises(OutsideDrill):
-            tool.end(name)
+            transactions.end(name)
         with pytest.raises(OutsideDrill):
-            tool.abort(TopicPartition(name, 0), 5)
-    assert ran == []
-    tool.check()
-    tool.abort(TopicPartition(ORDERS, 0), 5)
-    assert [command[0] for command in ran] == ["list", "forceTerminateTransaction", "abort"]
-    assert ran[1][1] == f"--transactionalId={NAMES.own.check}"
+            transactions.abort(TopicPartition(name, 0), 5)
+    assert asked == []
+    for act in (
+        lambda: transactions.end(NAMES.own.check),
+        lambda: transactions.abort(TopicPartition(ORDERS, 0), 5),
+    ):
+        with pytest.raises(KafkaUnavailable):
+            act()
+    assert len(asked) == 2
 
 
-def test_a_command_of_kafkas_tools_that_nobody_has_thought_of_is_refused(ran: list[tuple[str, ...]]) -> None:
-    """Whatever its options name; each tool of the product says what its commands change."""
-    tool = TransactionTool("/no/jars", {"bootstrap.servers": "b:1"}, "east", scope())
-    for command in ("find-hanging", "delete", "--delete"):
-        with pytest.raises(OutsideDrill, match=command):
-            tool._run(command, f"--topic={ORDERS}")
-    assert ran == []
-    kinds = KafkaTool.__subclasses__()
-    assert set(kinds) == {LogDirTool, TransactionTool}
-    for kind in kinds:
-        source = ast.parse((PRODUCT.parent / f"{kind.__module__.replace('.', '/')}.py").read_text())
-        calls = [
-            node for node in ast.walk(source) if isinstance(node, ast.Call) and "self._run" in ast.unparse(node.func)
-        ]
-        assert {ast.literal_eval(call.args[0]) for call in calls} == set(kind.commands)
+def test_the_check_in_a_drill_uses_the_drills_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Production's id for it is not the drill's."""
+    ended: list[str] = []
+    monkeypatch.setattr(ClusterTransactions, "known", lambda _: [])
+    monkeypatch.setattr(ClusterTransactions, "end", lambda _, name: ended.append(name))
+    ClusterTransactions({"bootstrap.servers": "b:1"}, "east", scope()).check()
+    assert ended == [NAMES.own.check]
 
 
 def test_the_routing_record_lies_in_the_drills_folder(tmp_path: Path) -> None:
@@ -152,17 +150,28 @@ def test_the_routing_record_lies_in_the_drills_folder(tmp_path: Path) -> None:
     assert FileRouting(folder / "routing.json", ours).redirect(route).changed
 
 
-def test_the_client_of_each_broker_can_only_read() -> None:
-    """Whether in a drill or not: it offers no method that changes something, and sends no such request."""
-    assert {name for name in dir(every_broker._BrokerReader) if not name.startswith("_")} == {"ask_each", "close"}
-    reader = every_broker._BrokerReader.__new__(every_broker._BrokerReader)
+def test_clients_of_each_broker_can_only_read() -> None:
+    """Whether in a drill or not: they send no request that changes something, but the three that end a transaction, or
+    delete a position.
+    """
+    assert set(BrokerRequests.__subclasses__()) == {EveryBroker, LogDirectories, PositionDeletion}
+    assert EveryBroker.__subclasses__() == [ClusterTransactions]
+    client = broker_requests._BrokerClient.__new__(broker_requests._BrokerClient)
+    assert {name for name in dir(client) if not name.startswith("_")} == {"ask_each", "close"}
 
     class DeleteTopicsRequest:
         """A request that changes something."""
 
-    with pytest.raises(BadInput, match="DeleteTopicsRequest"):
-        reader.ask_each({1: DeleteTopicsRequest()}, 1.0)
-    assert all(name.startswith(("Describe", "List")) for name in every_broker._READS)
+    may_change = {
+        ClusterTransactions: {"InitProducerIdRequest", "WriteTxnMarkersRequest"},
+        PositionDeletion: {"OffsetDeleteRequest"},
+    }
+    for kind in (BrokerRequests, EveryBroker, LogDirectories, *may_change):
+        client._sends = kind.sends
+        with pytest.raises(BadInput, match="DeleteTopicsRequest"):
+            client.ask_each({1: DeleteTopicsRequest()}, 1.0)
+        assert kind.sends - broker_requests.READS == may_change.get(kind, set())
+    assert all(name.startswith(("Describe", "Find", "List", "Metadata")) for name in broker_requests.READS)
 
 
 def calls_of(*names: str) -> set[str]:
@@ -186,15 +195,16 @@ def test_each_client_of_a_library_is_made_where_the_scope_is_checked() -> None:
         "hooks/drill/client.py",
     }
     assert calls_of("Consumer") == {"hooks/brokers/record_reader.py", "hooks/drill/client.py"}
-    assert calls_of("KafkaAdminClient", "KafkaProducer", "KafkaConsumer") == {"hooks/brokers/every_broker.py"}
+    assert calls_of("KafkaAdminClient", "KafkaProducer", "KafkaConsumer") == {"hooks/brokers/broker_requests.py"}
     reader = (PRODUCT / "hooks/brokers/record_reader.py").read_text(encoding="utf-8")
     assert not any(f".{call}(" in reader for call in ("commit", "subscribe", "store_offsets", "send_offsets"))
 
 
 def test_each_client_that_can_change_something_is_made_with_the_scope() -> None:
     """By Systems alone; the flight recorder and make_topology, which are no procedures, only read."""
-    kinds = (RecordWriter, ReplayProcess, TransactionTool)
+    kinds = (RecordWriter, ReplayProcess, ClusterTransactions)
     assert calls_of(*(kind.__name__ for kind in kinds)) == {"procedure/systems.py"}
+    assert calls_of("PositionDeletion") == {"hooks/brokers/groups.py"}
     connect = calls_of("MirrorMaker", "MarkerConnector", "CanaryConnector")
     assert connect == {
         "procedure/systems.py",

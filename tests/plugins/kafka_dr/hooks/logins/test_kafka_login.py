@@ -10,9 +10,9 @@ import pytest
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.brokers.client import client_config
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.python_client import for_python
 from kafka_dr.hooks.logins import kafka_login
 from kafka_dr.hooks.logins.kafka_login import region_of, usable_login
+from kafka_dr.hooks.logins.python_client import for_python
 from kafka_dr_spark.reading.msk_login import with_signer
 from kafka_dr_spark.reading.windows import KafkaAccess
 

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import ApprovalMissing, Contradiction, NotReady, ReadBackFailed, Refusal, Superseded
+from kafka_dr.errors import (
+    ApprovalMissing,
+    Contradiction,
+    KafkaUnavailable,
+    NotReady,
+    ReadBackFailed,
+    Refusal,
+    Superseded,
+)
 from kafka_dr.hooks.brokers.group_requests import Position
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import GroupsCommitted
@@ -127,17 +135,41 @@ def restore(bench: Any) -> Restore:
 
 
 def test_what_stood_there_comes_back(restore: Restore) -> None:
-    """A group that held nothing is deleted; a position beside others that had none before stays, and is named."""
+    """A group that held nothing is deleted; so is a position beside others that had none before, by itself."""
     plan = restore.plan()
-    assert (plan["writes"], plan["raised"], plan["deletes"], plan["left"], plan["since"]) == (1, 0, ["b"], {"c": 1}, {})
+    assert (plan["writes"], plan["raised"], plan["deletes"], plan["since"]) == (1, 0, ["b"], {})
+    assert (plan["removes"], plan["left"]) == ({"c": 1}, {})
     assert plan["undone"] == restore.undone.id and plan["cluster"] == "standby" and not plan["opened"]
     restore.approve()
     figures = restore.write()
-    assert restore.held() == {"a": {"orders-0": 1, "other-0": 8}, "c": {"orders-0": 5, "other-0": 2}}
+    assert restore.held() == {"a": {"orders-0": 1, "other-0": 8}, "c": {"other-0": 2}}
     found = (figures.written, figures.already, figures.deleted, figures.changed_since, figures.approval.by)
-    assert found == (1, 0, 1, 0, "bob")
+    assert found == (1, 0, 1, 0, "bob") and figures.deleted_positions == 1
     ledger = restore.procedure.artifacts.load(figures.ledger)
     assert ledger[["group", "before", "wanted", "read_back"]].values.tolist() == [["a", 4, 1, 1]]
+
+
+def test_a_position_that_changed_after_the_approval_is_not_deleted(restore: Restore) -> None:
+    """Its group reads there by now: without it the group would begin elsewhere."""
+    restore.plan()
+    restore.approve()
+    restore.put({"c": {ORDERS: 6}})
+    figures = restore.write()
+    assert restore.held()["c"] == {"orders-0": 6, "other-0": 2}
+    assert figures.changed_since_planned == {"c": 1} and figures.deleted_positions == 0
+
+
+def test_a_position_that_is_not_deleted_is_named(restore: Restore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that refuses, or that says yes and keeps it: the read-back names the group."""
+    error = KafkaUnavailable("deleting positions of 'c' failed", "GroupSubscribedToTopicError", "stop it")
+    for answer in ({"c": error}, {}):
+        restore.again()
+        restore.plan()
+        restore.approve()
+        monkeypatch.setattr(restore.standby, "delete_positions", lambda _, answer=answer: answer)
+        seen = "c GroupSubscribedToTopicError" if answer else "'c'"
+        with pytest.raises(ReadBackFailed, match=f"0 positions and 1 groups were not read back.*{seen}"):
+            restore.write()
 
 
 def test_a_second_restore_has_nothing_to_do_and_asks_nobody(restore: Restore) -> None:
@@ -161,14 +193,15 @@ def test_a_try_that_was_killed_is_gone_on_with(restore: Restore) -> None:
     assert (figures.written, figures.already, figures.deleted) == (0, 1, 1)
     again = restore.write()
     assert (again.written, again.already, again.deleted, again.changed_since) == (0, 1, 0, 0)
+    assert (figures.deleted_positions, again.deleted_positions) == (1, 0)
 
 
 def test_what_somebody_committed_since_is_named_and_left(restore: Restore) -> None:
-    """In place of ours, or beside it: a group of which one position is somebody's is not deleted."""
+    """In place of ours, or beside it: a group of which one position is somebody's is not deleted, nor is a position."""
     restore.put({"a": {ORDERS: 6}, "b": {OTHER: 3}})
     plan = restore.plan()
     assert plan["since"] == {"a": 1, "b": 1}
-    assert (plan["writes"], plan["deletes"], plan["left"]) == (0, [], {"b": 1, "c": 1})
+    assert (plan["writes"], plan["deletes"], plan["left"], plan["removes"]) == (0, [], {"b": 1}, {"c": 1})
     restore.approve()
     figures = restore.write()
     assert restore.held()["a"]["orders-0"] == 6 and restore.held()["b"] == {"orders-0": 9, "other-0": 3}
@@ -200,13 +233,14 @@ def test_what_changed_after_the_approval_is_left(restore: Restore) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_living_group_is_never_touched(restore: Restore, late: bool) -> None:
+def test_a_living_group_is_never_touched(bench: Any, late: bool) -> None:
     """Whether its member was there at the plan or came while somebody thought; one that nothing is done to may live."""
-    restore.standby.members = {"c": 1}
+    restore = Restore(bench, BEFORE | {"d": {ORDERS: 7}}, ("a", 4), ("b", 9), ("c", 5), ("d", 7))
+    restore.standby.members = {"d": 1}
     if late:
         restore.plan()
         restore.approve()
-    restore.standby.members = {"b": 1, "c": 1}
+    restore.standby.members = {"b": 1, "d": 1}
     before = restore.held()
     with pytest.raises(Refusal, match="Groups have members on standby, so their positions cannot be restored. Seen: b"):
         restore.write() if late else restore.plan()

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 from kafka_dr.errors import BadInput
-from kafka_dr.hooks.brokers.python_client import for_python
+from kafka_dr.hooks.logins.python_client import for_python
 
 SERVERS = {"bootstrap.servers": "one:9093, two:9093"}
 KEY = ec.generate_private_key(ec.SECP256R1())
