@@ -1,4 +1,4 @@
-"""Send requests to the REST API of the lab's Airflow as one of the lab's users, through Airflow's official client."""
+"""Send requests to the API of the lab's Airflow as one of the lab's users, through Airflow's official client."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from kafka_dr.hooks.airflow_calls import AirflowCalls, Reply
+from kafka_dr.hooks.airflow_calls import AirflowCalls, ApiReply
 from kafka_dr.hooks.http_tls import HttpTls
 
 _PAGE = 100
@@ -131,7 +131,7 @@ class AirflowApi:
             return frozenset()
         return frozenset(str(role.get("name")) for role in self._accept(reply, "a user").get("roles") or [])
 
-    def _accept(self, reply: Reply, what: str) -> dict[str, Any]:
+    def _accept(self, reply: ApiReply, what: str) -> dict[str, Any]:
         document = self._calls.accept(reply)
         if not isinstance(document, dict):
             raise self._calls.endpoint.failure(

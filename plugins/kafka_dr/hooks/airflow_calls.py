@@ -22,7 +22,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Reply:
+class ApiReply:
     """The answer to one call; `request` is the call's method and path, without query.
 
     After `answer.timed_out` a write may have taken effect.
@@ -56,7 +56,7 @@ class AirflowCalls:
         self._client.rest_client = SimpleNamespace(request=self._request)  # type: ignore[assignment]  # same method
         self.dags, self.runs, self.tasks = DAGApi(self._client), DagRunApi(self._client), TaskInstanceApi(self._client)
 
-    def send(self, call: Callable[..., Any], *given: Any, timeout: float, **query: Any) -> Reply:
+    def send(self, call: Callable[..., Any], *given: Any, timeout: float, **query: Any) -> ApiReply:
         """Send one call of `dags`, `runs` or `tasks`, or `get`, with its arguments; return what was answered.
 
         Raises:
@@ -64,18 +64,18 @@ class AirflowCalls:
         """
         if not self._has_own_token and self._client.configuration.access_token is None:
             self._renew_token(timeout)
-        reply: Reply = call(*given, **query, _request_timeout=float(timeout))
+        reply: ApiReply = call(*given, **query, _request_timeout=float(timeout))
         if reply.answer.status == 401 and not self._has_own_token:
             self._renew_token(timeout)
             reply = call(*given, **query, _request_timeout=float(timeout))
         return reply
 
-    def get(self, path: str, _request_timeout: float, **ids: str) -> Reply:
+    def get(self, path: str, _request_timeout: float, **ids: str) -> ApiReply:
         """Return the answer to a GET that Airflow's client does not know; `{name}` in the path stands for an id."""
         request = self._client.param_serialize("GET", path, path_params=ids, auth_settings=["HTTPBearer"])
-        return cast("Reply", self._client.call_api(*request, _request_timeout=_request_timeout).response)
+        return cast("ApiReply", self._client.call_api(*request, _request_timeout=_request_timeout).response)
 
-    def accept(self, reply: Reply) -> Any:
+    def accept(self, reply: ApiReply) -> Any:
         """Return the JSON of a 2xx answer; raise HookUnavailable for any other answer."""
         return self.endpoint.accept(reply.answer, reply.request)
 
@@ -110,7 +110,7 @@ class AirflowCalls:
     ) -> SimpleNamespace:
         """Send a request in the place of the official client's transport, whose answers have `response`."""
         answer = self.endpoint.attempt(method, url, body, _request_timeout, headers)
-        return SimpleNamespace(response=Reply(f"{method} {url.partition('?')[0]}", answer))
+        return SimpleNamespace(response=ApiReply(f"{method} {url.partition('?')[0]}", answer))
 
 
 def only_given(body: Body) -> Body:
