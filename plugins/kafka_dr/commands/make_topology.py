@@ -11,9 +11,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from kafka_dr.commands.command_line import add_json, command_parser, print_json
 from kafka_dr.config.importing.client_settings import for_librdkafka
 from kafka_dr.config.importing.mirror_maker_properties import Converted, topology_from_properties
 from kafka_dr.config.settings import check_topology
@@ -48,14 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         print(message, file=sys.stderr)
         return 2
-    print(_report(converted, options.out, list(files)[1:]))
+    if options.json:
+        print_json(_document(converted, options.out, list(files)[1:]))
+    else:
+        print(_report(converted, options.out, list(files)[1:]))
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m kafka_dr.commands.make_topology", description=__doc__.splitlines()[0]
-    )
+    parser = command_parser("make_topology", __doc__)
     parser.add_argument("properties", type=Path, help="MirrorMaker 2's configuration file")
     parser.add_argument("--out", type=Path, required=True, help="the topology file to write")
     parser.add_argument(
@@ -77,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--ask-brokers", action="store_true", help="ask the brokers, as MirrorMaker 2, for these rules")
     parser.add_argument("--force", action="store_true", help="overwrite files that exist")
+    add_json(parser)
     return parser
 
 
@@ -139,6 +143,16 @@ def _refuse_to_overwrite(files: dict[Path, str], force: bool) -> None:
 def _write(path: Path, text: str, secret: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if secret else 0o755)
     write_whole(path, text, 0o600 if secret else 0o644)
+
+
+def _document(converted: Converted, out: Path, connections: list[Path]) -> dict[str, Any]:
+    return {
+        "topology": str(out),
+        "connections": [str(path) for path in connections],
+        "connections_to_create": dict(converted.to_make),
+        "keys_not_used": dict(converted.ignored),
+        "notes": list(converted.notes),
+    }
 
 
 def _report(converted: Converted, out: Path, connections: list[Path]) -> str:
