@@ -1,7 +1,11 @@
 # `make help` lists the targets.
 PYTHON ?= python3
 VENV := .venv/bin/python
-COMPILE := .venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate
+COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate $(UPGRADE)
+# Minor versions of Airflow that the wheel installs on, and its extras; the extras of this checkout.
+MINORS := 3.1 3.2 3.3
+EXTRAS := s3 gcs azure postgres slack msk
+CHECKOUT := s3 postgres slack msk lab dev
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lock check lab lab-down demo demo-unplanned demo-failback compose-demo test faults bench
@@ -12,11 +16,13 @@ help: ## list the targets
 setup: ## install Java, Python packages and jars, whatever of them is missing
 	@$(PYTHON) -m lab.install.setup
 
-lock: ## renew the requirements files from pyproject.toml
+lock: ## renew the requirements files from pyproject.toml; versions stay (UPGRADE=--upgrade: the newest)
 	@$(VENV) -m pip install --quiet --require-hashes -r requirements-build.txt
 	@$(COMPILE) --group build -o requirements-build.txt
-	@$(COMPILE) pyproject.toml --all-extras -o requirements.lock
+	@$(COMPILE) pyproject.toml $(CHECKOUT:%=--extra %) -o requirements.lock
 	@$(COMPILE) pyproject.toml --extra s3 --extra postgres --extra slack -c requirements.lock -o requirements.txt
+	@for minor in $(MINORS); do echo "apache-airflow==$$minor.*" | $(COMPILE) pyproject.toml - $(EXTRAS:%=--extra %) \
+		-o requirements-airflow-$$minor.txt || exit 1; done
 
 check: setup ## format, lint, types, layers, requirements, house rules
 	@$(VENV) -m tests.check

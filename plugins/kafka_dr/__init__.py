@@ -5,3 +5,5 @@ without I/O.
 Imports go one way: dags -> steps -> actions -> procedure -> hooks -> domain.
 `vocabulary` and `errors` may be imported by all.
 """
+
+__version__ = "0.1.0"

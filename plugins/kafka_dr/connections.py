@@ -7,9 +7,8 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, conf
 from airflow.sdk import BaseHook, Connection
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
@@ -46,7 +45,7 @@ class Connections:
             BadInput: the connection does not exist, or no servers are in it.
         """
         try:
-            config = self._read(connection_id).extra_dejson
+            config = _filled_in(self._read(connection_id))
         except AirflowNotFoundException:
             raise BadInput(
                 f"Connection {connection_id} does not exist",
@@ -60,7 +59,7 @@ class Connections:
                 "no bootstrap.servers in its extra",
                 "Put librdkafka's configuration into the connection's extra.",
             )
-        return dict(config)
+        return config
 
     def login(self, connection_id: str) -> tuple[str, str, str]:
         """Return base URL, login and password of an `http` connection; login and password may be empty."""
@@ -142,7 +141,7 @@ class Connections:
 
     def tls(self, connection_id: str) -> HttpTls:
         """Return certificates and bearer token of an `http` connection, which stand in its extra."""
-        return HttpTls.of_extra(self._read(connection_id).extra_dejson, connection_id)
+        return HttpTls.of_extra(_filled_in(self._read(connection_id)), connection_id)
 
     def archive_options(self, connection_id: str) -> dict[str, Any]:
         """Return fsspec's options for the archive's file system, the extra of a connection.
@@ -232,6 +231,11 @@ def stored_outside_airflow(connection_id: str) -> Connection:
         f"Set AIRFLOW_CONN_{connection_id.upper()} in the environment of every Airflow process, or store"
         f" {connection_id} in the secrets backend that workers read.",
     )
+
+
+def _filled_in(connection: Connection) -> dict[str, Any]:
+    """Return a connection's extra without the fields of its form that nobody filled in."""
+    return {name: value for name, value in connection.extra_dejson.items() if value not in (None, "")}
 
 
 def _api_url() -> str:

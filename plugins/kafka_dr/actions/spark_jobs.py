@@ -15,12 +15,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException
+from airflow.providers.common.compat.sdk import AirflowException
 
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.mirror_maker.naming import LONGEST_TOPIC, topic_problem
 from kafka_dr.errors import Contradiction, SparkFailed
 from kafka_dr.hooks.private_files import private_file, private_folder
+from kafka_dr.installation import spark_folder
 from kafka_dr.procedure.run import Run
 
 _INPUT_SECONDS = 300.0
@@ -136,7 +137,7 @@ def submit_job(
         SparkFailed: the job failed, or was killed after the deadline `spark_seconds`.
     """
     procedure.systems.connections.check_spark(procedure.topology.spark.connection)
-    home = Path(os.environ.get("KAFKA_DR_SPARK_HOME", Path(__file__).parents[3] / "spark"))
+    home = Path(os.environ.get("KAFKA_DR_SPARK_HOME") or spark_folder())
     secrets = {
         f"KAFKA_DR_{cluster_role}_CONFIG": json.dumps(
             procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection)

@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from kafka_dr.commands.command_line import command_parser
 from kafka_dr.errors import BadInput, Contradiction, SwitchbackError
 from kafka_dr.procedure.anchors import find_broken_link
 from kafka_dr.procedure.entries import JournalAccepted
@@ -21,20 +22,20 @@ from kafka_dr.vocabulary import Step
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 if the journal is accepted or needs no acceptance, 1 if nothing was changed."""
+    """Run the command; return 0 if the journal is accepted or needs no acceptance, 2 if nothing was changed."""
     options = _parser().parse_args(arguments)
     try:
         procedure = run_between(options.source, options.target, "accept_journal")
         print(accept_journal(procedure, options.user, options.reason))
     except SwitchbackError as error:
         print(error, file=sys.stderr)
-        return 1
+        return 2
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.accept_journal", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = command_parser("accept_journal", __doc__)
+    parser.description, parser.formatter_class = __doc__, argparse.RawDescriptionHelpFormatter
     parser.add_argument("--source", required=True, help="one cluster that has anchors of the journal")
     parser.add_argument("--target", required=True, help="the other cluster")
     parser.add_argument("--as", dest="user", required=True, help="your name")

@@ -5,18 +5,18 @@ python -m kafka_dr.commands.make_key --out FILE
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from kafka_dr.commands.command_line import command_parser
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.signing import key_id, make_key
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0 if the key was made, 2 if not."""
-    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.make_key", description=__doc__.splitlines()[0])
+    parser = command_parser("make_key", __doc__)
     parser.add_argument(
         "--out", type=Path, required=True, help="the file for the private key (0600), which must not exist"
     )

@@ -15,9 +15,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from kafka_dr.commands.command_line import add_json, command_parser, print_json
 from kafka_dr.config.file.strict_yaml import read_text, read_yaml
 from kafka_dr.config.importing.client_settings import for_librdkafka
 from kafka_dr.config.importing.connect_workers import topology_from_connect
@@ -53,7 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         print(message, file=sys.stderr)
         return 2
-    print(_report(converted, options.out, list(files)[1:]))
+    if options.json:
+        print_json(_document(converted, options.out, list(files)[1:]))
+    else:
+        print(_report(converted, options.out, list(files)[1:]))
     return 0
 
 
@@ -87,9 +92,7 @@ def _connectors_of(connection: str) -> dict[str, dict[str, str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m kafka_dr.commands.make_topology", description=__doc__.splitlines()[0]
-    )
+    parser = command_parser("make_topology", __doc__)
     parser.add_argument("file", type=Path, nargs="?", help="mm2.properties, or a resource KafkaMirrorMaker2 as .yaml")
     parser.add_argument(
         "--connect-worker",
@@ -118,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--ask-brokers", action="store_true", help="ask the brokers, as MirrorMaker 2, for these rules")
     parser.add_argument("--force", action="store_true", help="overwrite files that exist")
+    add_json(parser)
     return parser
 
 
@@ -180,6 +184,16 @@ def _refuse_to_overwrite(files: dict[Path, str], force: bool) -> None:
 def _write(path: Path, text: str, secret: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if secret else 0o755)
     write_whole(path, text, 0o600 if secret else 0o644)
+
+
+def _document(converted: Converted, out: Path, connections: list[Path]) -> dict[str, Any]:
+    return {
+        "topology": str(out),
+        "connections": [str(path) for path in connections],
+        "connections_to_create": dict(converted.to_make),
+        "keys_not_used": dict(converted.ignored),
+        "notes": list(converted.notes),
+    }
 
 
 def _report(converted: Converted, out: Path, connections: list[Path]) -> str:

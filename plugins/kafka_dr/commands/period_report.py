@@ -18,6 +18,7 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.commands.command_line import command_parser
 from kafka_dr.config.settings import load_topology
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.drill.period import UNREADABLE, PeriodRow, ReportPeriod, period_document, read_row
@@ -51,9 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m kafka_dr.commands.period_report", description=__doc__.splitlines()[0]
-    )
+    parser = command_parser("period_report", __doc__)
     parser.add_argument("folder", type=Path, nargs="?", help="the evidence folder; else that of the topology")
     parser.add_argument("--from", dest="first", type=_day, required=True, help="first day, YYYY-MM-DD")
     parser.add_argument("--to", dest="last", type=_day, required=True, help="last day, YYYY-MM-DD")

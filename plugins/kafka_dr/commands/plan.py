@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
-from kafka_dr.actions.flow_change.planned_change import planned_change as change_of
 from kafka_dr.actions.loss_changes import loss_beyond_approval
 from kafka_dr.actions.offsets.client_topics import missing_topics
 from kafka_dr.actions.offsets.commit import positions_to_commit
@@ -34,11 +33,12 @@ from kafka_dr.actions.scope.plan_scope import (
     topics_of,
 )
 from kafka_dr.actions.scope.position_frames import COLUMNS
+from kafka_dr.commands.command_line import add_json, command_parser, print_json
 from kafka_dr.commands.manual_actions import MANUAL_ACTIONS, record_manual_action
 from kafka_dr.commands.manual_routing import address_and_login, routing_command, routing_files
+from kafka_dr.commands.shown_plan import changes_flow, plan_document, plan_text, planning_step, steps_begun
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.acl import AclChange
-from kafka_dr.domain.loss.loss_page import loss_markdown
 from kafka_dr.domain.manual.acl_commands import planned_change
 from kafka_dr.domain.manual.commands import forward_commands
 from kafka_dr.domain.manual.context import ConnectorCommands as ManualFlow
@@ -46,8 +46,6 @@ from kafka_dr.domain.manual.context import ManualContext, ToolAccess
 from kafka_dr.domain.manual.files import Seeds, offset_lines, partition_patterns, position_files, seed_files
 from kafka_dr.domain.manual.rollback import rollback_commands
 from kafka_dr.domain.manual.script import shell_script
-from kafka_dr.domain.readiness.plan import plan_markdown
-from kafka_dr.domain.replication.change_plan import change_markdown
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
 from kafka_dr.hooks.private_files import private_file, private_folder
 from kafka_dr.procedure.entries import OffsetsTranslated
@@ -55,7 +53,7 @@ from kafka_dr.procedure.find import procedure_holding, reopened_run
 from kafka_dr.procedure.run import Run
 from kafka_dr.procedure.standing_fence import FENCING, OPENING, hook_fence_stands, own_denials
 from kafka_dr.procedure.undo import CloseTarget, LiftFenceHook, RemoveFence, ResumeReplication, left_to_undo
-from kafka_dr.procedures import CHANGE_REPLICATION, steps_of
+from kafka_dr.procedures import steps_of
 from kafka_dr.vocabulary import Entry, Step
 
 _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
@@ -63,7 +61,10 @@ _PLACEHOLDER = {"source": "SOURCE_HOST:9092", "target": "TARGET_HOST:9092"}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0 if it printed its text or recorded the manual action, 2 after an error."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.json and (options.commands or options.by_hand):
+        parser.error("--json prints the plan, so that --commands and --by-hand exclude it")
     # With this value Airflow reads connections as a server does, not from its API as a task does.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
@@ -72,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(record_manual_action(procedure, hand_of(procedure), options.by_hand, options.user or ""))
         elif options.commands:
             print(write_commands(procedure, options.out or Path(f"{procedure.id}-by-hand")))
+        elif options.json:
+            print_json(plan_document(procedure))
         else:
             print(plan_text(procedure))
     except SwitchbackError as error:
@@ -81,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m kafka_dr.commands.plan", description=__doc__.splitlines()[0])
+    parser = command_parser("plan", __doc__)
     parser.add_argument("procedure_id", nargs="?", help="the name of the evidence folder of the procedure")
     parser.add_argument(
         "--source", help="with --target: select the procedure that holds this pair of clusters, or that held it last"
@@ -99,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         help="record in the journal that you open the target, have opened the target, or return to the source",
     )
     parser.add_argument("--as", dest="user", help="with --by-hand: your name")
+    add_json(parser)
     return parser
 
 
@@ -108,41 +112,6 @@ def _procedure(options: argparse.Namespace) -> Run:
     if not options.procedure_id:
         raise BadInput("No procedure is named", "", "Give a procedure id, or --source and --target.")
     return reopened_run(options.procedure_id)
-
-
-def plan_text(procedure: Run) -> str:
-    """Return the plan that the approver read, and each step with its state: `done`, `begun` or `-` (not begun).
-
-    The plan of a lost source is the page on the loss. Without a plan the text says which step writes it.
-    """
-    done, begun = _steps(procedure)
-    lines = [
-        f"{step.value:<28} {'done' if step in done else 'begun' if step in begun else '-'}"
-        for step in steps_of(procedure.identity.dag_id)
-    ]
-    planning = _planning_step(procedure)
-    if planning not in done:
-        return "\n".join([f"{procedure.id} has no plan yet: {planning.value} is not done.", "", *lines])
-    if _changes_flow(procedure):
-        return "\n".join([change_markdown(change_of(procedure)), "", *lines])
-    shown = loss_markdown if procedure.progress.without_source else plan_markdown
-    move = procedure.progress.move()
-    return "\n".join([shown(move.whole_plan, move.plan_digest), "", *lines])
-
-
-def _changes_flow(procedure: Run) -> bool:
-    return procedure.identity.dag_id == CHANGE_REPLICATION.dag_id
-
-
-def _planning_step(procedure: Run) -> Step:
-    """Return the step that writes the procedure's plan; it depends on the DAG and on whether the source is lost."""
-    if _changes_flow(procedure):
-        return Step.PLAN_CHANGE
-    return (
-        procedure.progress.planning[0]
-        if procedure.progress.without_source or Step.FORECAST in steps_of(procedure.identity.dag_id)
-        else Step.ASSESS_DATA_LOSS
-    )
 
 
 def write_commands(procedure: Run, folder: Path) -> str:
@@ -171,10 +140,10 @@ def hand_of(procedure: Run) -> ManualContext:
     Raises:
         Refusal: the procedure has no plan yet, or changes a flow.
     """
-    if _changes_flow(procedure):
+    if changes_flow(procedure):
         raise _refusal_of_changed_flow(procedure)
-    done, begun = _steps(procedure)
-    planning, given_up = _planning_step(procedure), procedure.progress.without_source
+    done, begun = steps_begun(procedure)
+    planning, given_up = planning_step(procedure), procedure.progress.without_source
     if planning not in done:
         raise Refusal(
             "There is no plan yet",
@@ -230,7 +199,7 @@ def hand_of(procedure: Run) -> ManualContext:
 
 
 def _refusal_of_changed_flow(procedure: Run) -> Refusal:
-    begun = _steps(procedure)[1]
+    begun = steps_begun(procedure)[1]
     steps = [step.value for step in steps_of(procedure.identity.dag_id) if step in begun]
     worker = f"python -m kafka_dr.commands.run_procedure --resume {quote(procedure.id)}"
     return Refusal(
@@ -241,13 +210,6 @@ def _refusal_of_changed_flow(procedure: Run) -> Refusal:
         " PUT /connectors/NAME/config with the settings that `former` lists in the run's plan-....json, then"
         " PUT /connectors/NAME/resume: some records are copied again.",
     )
-
-
-def _steps(procedure: Run) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the steps that are done, and the steps that have begun; the second set contains the first."""
-    entries = procedure.journal.entries(procedure.id)
-    done = frozenset(e.step for e in entries if e.kind in (Entry.OUTCOME, Entry.CLOSED))
-    return done, done | frozenset(e.step for e in entries if e.kind == Entry.INTENT)
 
 
 def _tool_access(procedure: Run, end: str, alias: str) -> ToolAccess:

@@ -20,10 +20,11 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
+from kafka_dr.commands.command_line import command_parser
 from kafka_dr.config.settings import load_topology
 from kafka_dr.config.topology import Flow, Recorder, Topology
 from kafka_dr.errors import BadInput, SwitchbackError
@@ -50,8 +51,9 @@ KEY_VARIABLE = "SWITCHBACK_RECORDER_KEY"
 _QUEUED_KBYTES = 16_384
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Run the command; return 0 after a signal or end of input, 1 if a recorder failed, 2 if none was started."""
+    command_parser("record_positions", __doc__).parse_args(arguments)
     # A crash in the Kafka client's own code leaves no other trace in the task's log.
     faulthandler.enable()
     ended, failed = threading.Event(), threading.Event()
@@ -179,4 +181,4 @@ def _end_with_parent(ended: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

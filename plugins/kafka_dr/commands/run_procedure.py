@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.commands.command_line import command_parser
 from kafka_dr.commands.without_airflow.own_database import folder_environment, own_database_environment
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.errors import BadInput, SwitchbackError
@@ -48,9 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m kafka_dr.commands.run_procedure", description=__doc__.splitlines()[0]
-    )
+    parser = command_parser("run_procedure", __doc__)
     parser.add_argument("dag_id", nargs="?", help="the DAG id of the procedure; not needed with --resume")
     parser.add_argument("--conf", help="the params, as JSON")
     parser.add_argument("--as", dest="user", help="your user name; without it the command asks for the name")

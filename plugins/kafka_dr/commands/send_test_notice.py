@@ -5,13 +5,13 @@ python -m kafka_dr.commands.send_test_notice --route N
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from kafka_dr.commands.command_line import command_parser
 from kafka_dr.config.settings import load_topology
 from kafka_dr.domain.notices.notice import Event, Notice
 from kafka_dr.errors import SwitchbackError
@@ -23,9 +23,7 @@ _CHANNELS = "kafka_dr.steps.always_on.channels"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Send it; return 0 if the server took it, 1 if not, 2 if nothing was begun."""
-    parser = argparse.ArgumentParser(
-        prog="python -m kafka_dr.commands.send_test_notice", description=(__doc__ or "").splitlines()[0]
-    )
+    parser = command_parser("send_test_notice", __doc__)
     parser.add_argument("--route", metavar="N", type=int, required=True, help="1 is the first route of the topology")
     number = parser.parse_args(arguments).route
     try:

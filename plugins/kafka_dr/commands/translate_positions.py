@@ -21,6 +21,7 @@ import pandas as pd
 
 from kafka_dr.actions.offsets.position_files import check_ending, read_positions, write_rows
 from kafka_dr.actions.offsets.reader_positions import translate_positions, without_offset
+from kafka_dr.commands.command_line import add_json, command_parser, print_json
 from kafka_dr.domain.plain_text import count_of
 from kafka_dr.errors import BadInput, SwitchbackError
 from kafka_dr.procedure.find import reopened_run
@@ -42,16 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, SwitchbackError) as error:
         print(f"nothing was written: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
-    return _report(options.output, rows)
+    return _report(options.output, rows, options.json)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m kafka_dr.commands.translate_positions", description=__doc__.splitlines()[0]
-    )
+    parser = command_parser("translate_positions", __doc__)
     parser.add_argument("procedure_id", help="the name of the evidence folder of the procedure that moved the clients")
     parser.add_argument("input", type=Path, help="positions on the source: a .json or .parquet file")
     parser.add_argument("output", type=Path, help="file for the positions on the target: .json or .parquet")
+    add_json(parser)
     return parser
 
 
@@ -75,7 +75,7 @@ def _tell(line: str) -> None:
     print(f"INFO {line}", file=sys.stderr, flush=True)
 
 
-def _report(output: Path, rows: pd.DataFrame) -> int:
+def _report(output: Path, rows: pd.DataFrame, as_json: bool) -> int:
     """Print how the positions were translated; return the exit code."""
     refused, skipping = without_offset(rows), int(rows["clamped"].notna().sum())
     for line in refused[:_NAMED]:
@@ -84,7 +84,13 @@ def _report(output: Path, rows: pd.DataFrame) -> int:
         print(f"and {len(refused) - _NAMED} more", file=sys.stderr)
     if skipping:
         print(f"{count_of(skipping, 'position')} with a note in `clamped`: records may be skipped", file=sys.stderr)
-    classes = ", ".join(f"{name} {count}" for name, count in rows["class"].value_counts().sort_index().items())
+    counts = {str(name): int(count) for name, count in rows["class"].value_counts().sort_index().items()}
+    if as_json:
+        exact = int(rows["exact"].sum())
+        result = {"output": str(output), "positions": len(rows), "classes": counts, "exact": exact}
+        print_json({**result, "with_note": skipping, "without_offset": refused})
+        return 1 if refused else 0
+    classes = ", ".join(f"{name} {count}" for name, count in counts.items())
     print(
         f"{output}: {count_of(len(rows), 'position')}{': ' + classes if classes else ''}; exact: {rows['exact'].sum()};"
         f" without an offset: {len(refused)}"

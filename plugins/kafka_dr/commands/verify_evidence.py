@@ -21,6 +21,7 @@ from jinja2 import UndefinedError
 
 from kafka_dr.actions.drill_report import drill_report_files
 from kafka_dr.actions.evidence import evidence_page, evidence_text
+from kafka_dr.commands.command_line import add_json, command_parser, print_json
 from kafka_dr.config.choices import quoted_value
 from kafka_dr.domain.canonical_json import digest_of, read_json
 from kafka_dr.errors import SwitchbackError
@@ -41,8 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raw = (options.folder / "evidence.json").read_bytes()
         evidence = _parsed(raw)
         if evidence is None:
-            print("evidence.json was changed: it is no JSON object")
-            return 1
+            return _report(options, {}, ["evidence.json was changed: it is no JSON object"])
         problems = [
             *changed_evidence(raw, evidence),
             *changed_page(options.folder, evidence),
@@ -56,6 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, SwitchbackError) as error:
         print(f"the evidence cannot be verified: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
+    return _report(options, evidence, problems)
+
+
+def _report(options: argparse.Namespace, evidence: Mapping[str, Any], problems: list[str]) -> int:
+    """Print what was found; return the exit code."""
+    if options.json:
+        stated = {name: evidence.get(name) for name in ("procedure_id", "outcome", "digest")}
+        print_json({**stated, "intact": not problems, "problems": problems, "journal": options.journal})
+        return 1 if problems else 0
     for problem in problems:
         print(problem)
     if problems:
@@ -72,15 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m kafka_dr.commands.verify_evidence", description=__doc__.splitlines()[0]
-    )
+    parser = command_parser("verify_evidence", __doc__)
     parser.add_argument("folder", type=Path, help="the procedure's folder, with evidence.json in it")
     parser.add_argument(
         "--journal",
         action="store_true",
         help="compare with the journal too; needs KAFKA_DR_TOPOLOGY and Airflow's connections",
     )
+    add_json(parser)
     return parser
 
 

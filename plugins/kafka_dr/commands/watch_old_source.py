@@ -6,13 +6,13 @@ python -m kafka_dr.commands.watch_old_source --own-database FOLDER
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from kafka_dr.commands.command_line import command_parser
 from kafka_dr.commands.without_airflow.own_database import own_database_environment
 from kafka_dr.errors import SwitchbackError
 
@@ -22,9 +22,7 @@ _WATCHING, _CHANNELS = "kafka_dr.watcher.watcher", "kafka_dr.steps.always_on.cha
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the watcher until the command is ended; return 2 if the watcher could not begin, 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(
-        prog="python -m kafka_dr.commands.watch_old_source", description=__doc__.splitlines()[0]
-    )
+    parser = command_parser("watch_old_source", __doc__)
     parser.add_argument(
         "--own-database",
         metavar="FOLDER",

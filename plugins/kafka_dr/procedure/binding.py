@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from kafka_dr import __version__
 from kafka_dr.config.topology import Topology
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.domain.logins.client_login import user_of
@@ -175,12 +176,15 @@ def terms_of(procedure: Run) -> dict[str, Any]:
 def refuse_broken_binding(procedure: Run) -> None:
     """Raise BindingBroken if topology, address or cluster differs from the run's beginning; name all differences.
 
+    Raise BindingBroken also if a newer version of Switchback opened the run.
+
     A cluster that does not answer is not compared; the step's note on anchors names it, too. In an unplanned failover
     only the target is compared: the steps that act on the source call `refuse_other_cluster`.
     """
     opened = procedure.progress.opened
     if opened is None or opened.binding is None:
         return
+    _refuse_older_code(opened)
     binding, differences = opened.binding, []
     digest = topology_digest(procedure.topology)
     if digest != binding.topology_digest:
@@ -195,6 +199,24 @@ def refuse_broken_binding(procedure: Run) -> None:
     differences = [_other_id(alias, now, binding) for alias, now in sorted(ids.items())]
     if any(differences):
         raise _broken([difference for difference in differences if difference])
+
+
+def _refuse_older_code(opened: ProcedureOpened) -> None:
+    """Refuse if a newer version of Switchback opened the run: this one may not know what that one recorded.
+
+    A run that an older version opened goes on, because each version reads the entries of those before.
+    """
+    if opened.version and _numbers(opened.version) > _numbers(__version__):
+        raise BindingBroken(
+            "The run began with a newer version of Switchback",
+            f"{opened.version} opened the run, this machine has {__version__}",
+            f"Install version {opened.version} or newer on every machine that runs a part of Airflow; then clear the"
+            " red step.",
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 def refuse_other_cluster(procedure: Run, alias: str, cluster: KafkaCluster) -> None:

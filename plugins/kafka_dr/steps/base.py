@@ -20,9 +20,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from kafka_dr.domain.runbook_pages import page_of_failure

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NoReturn
 
+from airflow.providers.common.compat.sdk import AirflowException
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk.exceptions import AirflowException
 
 from kafka_dr.errors import ApprovalMissing, HookUnavailable, Refusal
 from kafka_dr.procedure.authority import record_fact

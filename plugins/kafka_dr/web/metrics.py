@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from secrets import compare_digest
 
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 

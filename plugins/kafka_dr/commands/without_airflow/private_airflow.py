@@ -20,6 +20,7 @@ from kafka_dr.commands.without_airflow.airflow_supervisor import READY, end_proc
 from kafka_dr.config.settings import TOPOLOGY_VARIABLE, Topology
 from kafka_dr.connections import stored_outside_airflow
 from kafka_dr.errors import BadInput, HookUnavailable, SystemUnavailable
+from kafka_dr.installation import PACKAGES, dags_folder, is_wheel, python_path
 from kafka_dr.procedure.approvals import APPROVED_THROUGH_VARIABLE
 from kafka_dr.vocabulary import ApprovedThrough
 
@@ -180,20 +181,19 @@ def database_unavailable(output: str) -> SystemUnavailable:
 
 
 def _environment(folder: Path, url: str) -> dict[str, str]:
-    plugins = Path(__file__).parents[3]
     inherited = {name: value for name, value in os.environ.items() if name != PROCESS_CONTEXT}
     named = {name: inherited[name] for name in (TOPOLOGY_VARIABLE, "KAFKA_DR_SPARK_HOME") if inherited.get(name)}
     bundle = {
         "name": "switchback",
         "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
-        "kwargs": {"path": str(plugins.parent / "dags")},
+        "kwargs": {"path": str(dags_folder())},
     }
     return {
         **inherited,
         **_SETTINGS,
         # Absolute paths, as the working directory of these processes is the folder.
         **{name: str(Path(value).absolute()) for name, value in named.items()},
-        "PYTHONPATH": f"{plugins}{os.pathsep}{inherited.get('PYTHONPATH', '')}",
+        "PYTHONPATH": python_path(),
         APPROVED_THROUGH_VARIABLE: ApprovedThrough.OWN_DATABASE.value,
         "AIRFLOW__API__BASE_URL": url,
         "AIRFLOW__API__HOST": "127.0.0.1",
@@ -201,7 +201,7 @@ def _environment(folder: Path, url: str) -> dict[str, str]:
         "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
         "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins),
+        **({} if is_wheel() else {"AIRFLOW__CORE__PLUGINS_FOLDER": str(PACKAGES)}),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db?timeout=60",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": f"sqlite+aiosqlite:///{folder}/airflow.db?timeout=60",

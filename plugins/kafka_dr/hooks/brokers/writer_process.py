@@ -14,18 +14,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any
 
 from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.errors import BadInput, KafkaUnavailable, SwitchbackError
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
+from kafka_dr.installation import python_path
 
 _PROGRAM = (
     "import sys; from kafka_dr.hooks.brokers.writer_process import serve_requests;"
     " serve_requests(sys.stdin.buffer, sys.stdout.buffer)"
 )
-_PACKAGES = Path(__file__).parents[3]
 #: Added to the writer's own timeout: time to start the process, and to abort a failed transaction.
 _MORE_SECONDS = 30.0
 
@@ -117,13 +116,12 @@ class ReplayProcess:
         process.stdout.close()
 
     def _start(self) -> _Child:
-        path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
         # The process gets a session of its own: signals to the task's process group must not reach the process.
         self._process = process = _Child(
             [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": python_path()},
             start_new_session=True,
         )
         self._send(process, self._settings)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, conf
 
 from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.domain.notices.notice import Notice

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_dr.actions.drill.given_up import CLOSED, close_given_up_drills
 from kafka_dr.actions.drill.janitor import CLEANED, clean_left_drills

@@ -12,11 +12,11 @@ import smtplib
 from collections.abc import Callable
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.providers.http.hooks.http import HttpHook
 from airflow.providers.http.notifications.http import HttpNotifier
 from airflow.providers.smtp.hooks.smtp import SmtpHook
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from kafka_dr.config.notifications import NotificationRoute
 from kafka_dr.domain.notices.notice import Notice

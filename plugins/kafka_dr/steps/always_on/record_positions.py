@@ -8,7 +8,6 @@ import subprocess
 import sys
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseOperator
@@ -21,6 +20,7 @@ from kafka_dr.domain.notices.service_notices import RECORDER
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import BadInput, SystemUnavailable
 from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.installation import python_path
 from kafka_dr.steps.always_on.channels import deliver_notice
 from kafka_dr.watcher.notices import watch_notices
 
@@ -49,7 +49,7 @@ class RecordPositions(BaseOperator):
             [sys.executable, "-m", "kafka_dr.commands.record_positions"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             # Kafka's clients have dozens of threads; glibc would let most of them keep memory of their own.
-            env={"MALLOC_ARENA_MAX": "2", **os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+            env={"MALLOC_ARENA_MAX": "2", **os.environ, "PYTHONPATH": python_path()},
         )  # fmt: skip
         print(json.dumps(recorder_settings(topology, Connections())), file=self._process.stdin, flush=True)
         self._begin_notices()

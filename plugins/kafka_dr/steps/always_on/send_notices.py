@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_dr.domain.runbook_pages import page_of_failure
 from kafka_dr.errors import SwitchbackError

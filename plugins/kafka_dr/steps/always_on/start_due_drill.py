@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowFailException, DagRunTriggerException
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
 
 from kafka_dr.actions.readiness.document import document_path, read_document
 from kafka_dr.actions.readiness.flow_check import is_stopped, newest_drill

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from airflow.providers.common.compat.sdk import DagRunTriggerException
 from airflow.sdk import DagRunState
-from airflow.sdk.exceptions import DagRunTriggerException
 
 from kafka_dr.actions.drill.counting import count_records
 from kafka_dr.actions.drill.kind import kind_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from airflow.providers.common.compat.sdk import DagRunTriggerException
 from airflow.sdk import DagRunState
-from airflow.sdk.exceptions import DagRunTriggerException
 
 from kafka_dr.actions.loss.pairs import pair_runs, params_of_pair, refuse_forbidden_ends
 from kafka_dr.errors import NotReady

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from kafka_dr.actions.access.trials import remove_left_access
 from kafka_dr.actions.evidence import close_run_with_bad_params, file_evidence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_dr import __version__
 from kafka_dr.actions.loss.takeover import suggest_takeover, take_over, what_is_continued
 from kafka_dr.config.params import refuse_abandoned_start, refuse_beyond_limits
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
@@ -109,4 +110,5 @@ def opening_entry(procedure: Run, context: Any, binding: Binding) -> ProcedureOp
         request=request.model_dump(mode="json"),
         binding=binding,
         objectives=procedure.topology.objectives_of(request.source, request.target),
+        version=__version__,
     )

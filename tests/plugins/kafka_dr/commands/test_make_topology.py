@@ -70,6 +70,16 @@ def test_makes_a_topology_that_loads(properties: Path, capsys: pytest.CaptureFix
     assert "hunter2" not in printed and "hunter2" not in (properties.parent / "out" / "topology.yaml").read_text()
 
 
+def test_a_program_reads_what_was_made(properties: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The files, what is left to create, and no secret."""
+    assert run(properties, "--json") == 0
+    printed = capsys.readouterr().out
+    made = json.loads(printed)
+    assert made["topology"] == str(properties.parent / "out" / "topology.yaml")
+    assert all(Path(path).exists() for path in made["connections"]) and "hunter2" not in printed
+    assert "producer.linger.ms" in made["keys_not_used"]
+
+
 def test_connections_are_private_and_airflow_reads_them(properties: Path) -> None:
     """Connection files and their folder are the owner's alone, and Airflow reads user, password and addresses from
     them.

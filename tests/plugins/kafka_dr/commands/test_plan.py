@@ -50,6 +50,23 @@ def test_the_plan_as_text(bench: Any, run: Any) -> None:
     assert "confirm_source_lost" not in text, "a step of another procedure"
 
 
+def test_the_plan_for_a_program(bench: Any, run: Any) -> None:
+    """The plan that was approved, its digest, and the state of each step."""
+    procedure = bench.planned()
+    document = json.loads(run(ID, "--json")[1])
+    move = procedure.progress.move()
+    assert (document["plan"], document["plan_digest"]) == (move.whole_plan, move.plan_digest)
+    states = {step["id"]: step["state"] for step in document["steps"]}
+    assert states["approve_failover"] == "done" and states["fence_producers"] is None
+
+
+def test_a_program_reads_that_there_is_no_plan_yet(bench: Any, run: Any) -> None:
+    """The forecast writes it."""
+    bench.opened()
+    code, text = run(ID, "--json")
+    assert code == 0 and (json.loads(text)["plan"], json.loads(text)["plan_digest"]) == (None, None)
+
+
 def test_a_closed_procedure_has_no_step_that_is_only_begun(bench: Any, run: Any) -> None:
     """close_procedure ends with an entry of its own kind."""
     procedure = bench.planned()

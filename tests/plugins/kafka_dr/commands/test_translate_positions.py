@@ -38,6 +38,15 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
+def test_a_program_reads_the_result(moved: MovedClients, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Counts by class, as one JSON object."""
+    positions_at(5).to_parquet(tmp_path / "in.parquet")
+    assert main([ID, str(tmp_path / "in.parquet"), str(tmp_path / "out.json"), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["positions"], result["classes"], result["exact"]) == (1, {"CONTENT": 1}, 1)
+    assert result["without_offset"] == []
+
+
 def test_every_position_with_an_offset_is_0(moved: MovedClients, run: Any) -> None:
     """A row each, in order, with what the reader's owner needs."""
     code, rows, out, told = run(positions_at(5))

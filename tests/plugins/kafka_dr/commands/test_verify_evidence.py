@@ -53,6 +53,16 @@ def test_untouched_evidence_holds(closed: Any, capsys: pytest.CaptureFixture[str
     assert "not compared with the journal" in capsys.readouterr().out
 
 
+def test_a_program_reads_the_verdict(closed: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """One JSON object, with the same exit codes."""
+    assert verified(closed, "--json", "--journal") == 0
+    verdict = json.loads(capsys.readouterr().out)
+    assert verdict["intact"] is True and verdict["journal"] is True and verdict["procedure_id"]
+    (folder_of(closed) / "evidence.html").unlink()
+    assert verified(closed, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["problems"] == ["evidence.html is missing"]
+
+
 @pytest.mark.parametrize(
     "name", ["evidence.json", "evidence.html", "cut_off-*.parquet", "boundary-*.parquet", "source_positions-*.parquet"]
 )

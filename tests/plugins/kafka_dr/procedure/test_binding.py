@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from kafka_dr.config.params import check_params, refuse_beyond_limits
 from kafka_dr.config.settings import load_topology
 from kafka_dr.domain.canonical_json import digest_of
 from kafka_dr.errors import ApprovalMissing, BadInput, BindingBroken
+from kafka_dr.procedure import binding as binding_module
 from kafka_dr.procedure.binding import bind_run, refuse_broken_binding, refuse_other_cluster, terms_of
 from kafka_dr.procedure.entries import ProcedureOpened, StepRefused, TryBegun
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.steps.base import ProcedureStep
+from kafka_dr.steps.shared import open_procedure as opening_module
 from kafka_dr.steps.shared.open_procedure import OpenProcedure
 from kafka_dr.steps.shared.redirect_clients import RedirectClients
 from kafka_dr.vocabulary import Entry, Step
@@ -114,6 +117,23 @@ def test_a_step_refuses_and_names_what_differs(bench: Bench, named: str) -> None
         cluster.id = f"id-{alias}"
     with pytest.raises(AirflowFailException, match="acted"):
         step.execute(bench.context())
+
+
+@pytest.mark.parametrize(
+    ("here", "goes_on"), [("0.9.0", False), ("0.10.0", True), ("0.10.1", True), ("1.0.0", True), ("0.10.0rc1", True)]
+)
+def test_a_run_goes_on_in_its_version_or_a_newer_one(
+    here: str, goes_on: bool, make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version may not know what a newer one recorded: it refuses before it acts, and names both."""
+    monkeypatch.setattr(opening_module, "__version__", "0.10.0")
+    made = make_bench()
+    OpenProcedure(task_id=Step.OPEN_PROCEDURE.value).execute(made.context())
+    assert made.procedure().progress.opened.version == "0.10.0"
+    monkeypatch.setattr(binding_module, "__version__", here)
+    refused = pytest.raises(BindingBroken, match=f"newer version.*0.10.0 opened the run, this machine has {here}")
+    with nullcontext() if goes_on else refused:
+        refuse_broken_binding(made.procedure())
 
 
 def test_an_edit_within_a_step_is_seen_where_the_address_is_used(make_bench: Callable[..., Bench]) -> None:

@@ -16,10 +16,10 @@ import pytest
 from confluent_kafka import Producer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, KafkaUnavailable, NotReady
-from kafka_dr.hooks.brokers import writer_process as replay_process
 from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing, RecordReplay
 from kafka_dr.hooks.brokers.writer_process import ReplayProcess, serve_requests
+from kafka_dr.installation import python_path
 
 LOG = TopicPartition("log", 0)
 CALLER = """
@@ -93,7 +93,7 @@ def test_what_was_handed_over_is_written_when_the_caller_dies(brokers: str) -> N
     """The process ends the transaction, and then itself."""
     dead = subprocess.run(
         [sys.executable, "-c", CALLER, brokers, "orphaned"],
-        env={**os.environ, "PYTHONPATH": str(replay_process._PACKAGES)},
+        env={**os.environ, "PYTHONPATH": python_path()},
         check=False,
     )
     assert dead.returncode == -signal.SIGKILL
