@@ -28,7 +28,7 @@ COMMANDS = {
     "watch": Command("watch_old_source", "watch old sources while Airflow does not run"),
     "record": Command("record_positions", "run the flight recorder, as the DAG record_positions does"),
     "verify-evidence": Command("verify_evidence", "state whether a procedure's evidence is what was written"),
-    "make-topology": Command("make_topology", "make topology and connections from an mm2.properties file"),
+    "make-topology": Command("make_topology", "make topology and connections from the configuration of MirrorMaker 2"),
     "translate-positions": Command("translate_positions", "translate positions that are kept outside Kafka's groups"),
     "install-dags": Command("install_dags", "write the DAG files into a folder of Airflow"),
     "accept-journal": Command("accept_journal", "accept a journal that its anchors contradict"),
