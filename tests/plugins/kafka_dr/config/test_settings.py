@@ -99,6 +99,11 @@ def test_the_applications_view_of_the_source_is_a_connection(tmp_path: Path) -> 
     assert found == ("view_app", 15, 3)
 
 
+def test_a_setting_that_is_no_longer_used_is_accepted(tmp_path: Path) -> None:
+    """A topology that worked before an upgrade is not refused after it."""
+    assert load_topology(write(tmp_path, LAB + "kafka_tools: /opt/kafka/libs\n")).aliases == ("primary", "standby")
+
+
 def test_default_naming_and_optional_parts(tmp_path: Path) -> None:
     """Default naming, no drain hook, no probe, an HTTP redirect and policies of groups are accepted."""
     text = LAB.replace("{policy: identity}", '{policy: default, separator: "."}').replace(
