@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -104,3 +106,16 @@ def test_the_bundle_is_the_packaged_dags(unpacked: Path) -> None:
         "print(json.dumps(str(B(name='switchback').path)))"
     )
     assert run_in(unpacked, program) == str(unpacked / "kafka_dr/packaged/dags")
+
+
+@pytest.mark.parametrize("minor", ["3.1", "3.2", "3.3"])
+def test_a_lock_has_the_minor_version_and_every_direct_dependency(minor: str) -> None:
+    """Of the wheel and of its extras, each pinned with its hashes."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {name for name in project["optional-dependencies"] if name not in ("lab", "dev")}
+    wanted = [*project["dependencies"], *(one for name in extras for one in project["optional-dependencies"][name])]
+    lock = (ROOT / f"requirements-airflow-{minor}.txt").read_text(encoding="utf-8")
+    pinned = dict(re.findall(r"^([a-z0-9-]+)(?:\[[a-z]+\])?==([^ ;]+)", lock, flags=re.MULTILINE))
+    assert pinned["apache-airflow"].startswith(f"{minor}.")
+    assert {re.split(r"[^A-Za-z0-9-]", one)[0].lower() for one in wanted} <= set(pinned)
+    assert lock.count("--hash=sha256:") >= len(pinned)

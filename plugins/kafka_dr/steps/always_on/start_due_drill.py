@@ -38,6 +38,7 @@ class StartDueDrill(BaseOperator):
             trigger_dag_id=FAILOVER_DRILL.dag_id,
             dag_run_id=f"{DUE_RUN}{request.source}-{request.target}__{now.strftime('%Y%m%dT%H%M%S')}",
             conf={"source": request.source, "target": request.target, "reason": f"Due: {why}"[:500]},
+            logical_date=None,
             reset_dag_run=False,
             skip_when_already_exists=False,
             wait_for_completion=False,
