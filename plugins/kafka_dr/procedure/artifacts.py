@@ -84,6 +84,12 @@ class Artifacts:
         document: dict[str, Any] = read_json(self._unchanged(receipt).read_bytes())
         return document
 
+    @property
+    def stored_at(self) -> str:
+        """URI of this run's folder in the store, with `/` at its end; empty without a store."""
+        store = self.files.store
+        return f"{store.uri}/{self.folder.name}/" if store else ""
+
     def receipt_of(self, folder: Path) -> FolderReceipt:
         """Store a folder below this run's folder, whose files are all written, and return its receipt."""
         listing = _listing_of(folder)
@@ -113,9 +119,14 @@ class Artifacts:
         """
         if self.files.store is None:
             return
-        if not self._goes_on():
+        if self._goes_on():
+            self.store_if_possible(path)
+        else:
             self.files.put(path)
-        elif why := self.files.put_if_possible(path):
+
+    def store_if_possible(self, path: Path) -> None:
+        """Put a file of this run's folder into the store; one that the store does not take is named in the log."""
+        if why := self.files.put_if_possible(path):
             _log.warning("%s is on this machine alone, and is stored later: %s", path, why)
 
     def find_file(self, path: Path, sha256: str) -> Path:

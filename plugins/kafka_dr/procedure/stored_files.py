@@ -13,17 +13,22 @@ Invariants
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kafka_dr.errors import StoreUnavailable
 from kafka_dr.hooks.file_store import FileStore
 from kafka_dr.hooks.private_files import private_file, private_folder
+from kafka_dr.hooks.redaction import one_line
 
 _NOTES = ".not_stored"
 #: For so long after a failure nothing is put whose loss does not stop the step, so that a fence does not wait for it.
 _LEFT_ALONE_SECONDS = 30.0
+#: A document that was read so recently is not read again; pages ask every two seconds.
+_FRESH_SECONDS = 5.0
 
 
 class StoredFiles:
@@ -37,6 +42,8 @@ class StoredFiles:
     def __init__(self, folder: Path, store: FileStore | None) -> None:
         self.folder, self.store = folder, store
         self._failed_at: float | None = None
+        #: Document -> when it was last asked for, by the monotonic clock, and what was wrong then.
+        self._asked: dict[str, tuple[float, str]] = {}
 
     def put(self, path: Path) -> None:
         """Store a file of the folder, then all files that an earlier call could not store.
@@ -88,6 +95,37 @@ class StoredFiles:
         finally:
             temporary.unlink(missing_ok=True)
 
+    def refresh(self, path: Path) -> str:
+        """Replace this machine's copy of a document, which another machine may have written anew, by the store's.
+
+        A document that this machine has written and could not store yet stays. A name is asked for at most every few
+        seconds; a store that has just failed is not asked.
+
+        Returns:
+            Why the copy may be old, with its age, for people; "" if it is not.
+        """
+        name, now = self._name(path), time.monotonic()
+        asked_at, why = self._asked.get(name, (-math.inf, ""))
+        if self.store is None or now - asked_at < (_LEFT_ALONE_SECONDS if why else _FRESH_SECONDS):
+            return why
+        why = "" if name in self.not_stored() else self._refreshed(self.store, path, name)
+        self._asked[name] = time.monotonic(), why
+        return why
+
+    def _refreshed(self, store: FileStore, path: Path, name: str) -> str:
+        try:
+            content = store.read(name)
+            if content is not None and not (path.is_file() and path.read_bytes() == content):
+                private_folder(path.parent)
+                temporary = private_file(path.parent / f".{uuid.uuid4().hex}.reading")
+                temporary.write_bytes(content)
+                temporary.replace(path)
+        except StoreUnavailable as error:
+            return f"{_copy_of_this_machine(path)}: {error.reason} ({error.seen})"
+        except OSError as error:
+            return f"{_copy_of_this_machine(path)}: it could not be replaced ({one_line(error)})"
+        return ""
+
     def not_stored(self) -> list[str]:
         """Return the names of this machine's files that the store has not taken yet, sorted."""
         return sorted(note.read_text(encoding="utf-8") for note in self._notes())
@@ -119,6 +157,15 @@ class StoredFiles:
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
+
+
+def _copy_of_this_machine(path: Path) -> str:
+    """Return how old this machine's copy of a document is, or that there is none."""
+    try:
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        return f"this machine has no copy of {path.name}"
+    return f"{path.name} is the copy of this machine, of {written.isoformat(timespec='seconds')}"
 
 
 def sha256_of(path: Path) -> str:

@@ -176,3 +176,41 @@ def test_without_a_store_nothing_is_noted(tmp_path: Path) -> None:
     (artifacts.folder / receipt.file).unlink()
     with pytest.raises(Contradiction, match="mounts the same evidence folder"):
         artifacts.load(receipt)
+
+
+def test_a_document_is_the_newest_that_any_machine_wrote(
+    machine: Callable[..., Artifacts], store: Switched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is replaced as a whole; a page that asks again at once gets the copy."""
+    written, read = machine("a").files, machine("b").files
+    ours, copy = written.folder / "readiness/a-to-b.json", read.folder / "readiness/a-to-b.json"
+    ours.parent.mkdir(parents=True)
+    assert read.refresh(copy) == "" and not copy.exists()
+    for text in ("old", "new"):
+        ours.write_text(text)
+        assert written.put_if_possible(ours) == ""
+        monkeypatch.setattr(read, "_asked", {})
+        assert read.refresh(copy) == "" and copy.read_text() == text
+    ours.write_text("newest")
+    written.put(ours)
+    assert read.refresh(copy) == "" and copy.read_text() == "new"
+    assert copy.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_the_store_a_document_is_as_old_as_its_copy(machine: Callable[..., Artifacts], store: Switched) -> None:
+    """The reader is told how old; one that this machine wrote and could not store yet is the newest."""
+    written, read = machine("a").files, machine("b").files
+    ours, copy = written.folder / "evidence.json", read.folder / "evidence.json"
+    ours.parent.mkdir(parents=True)
+    copy.parent.mkdir(parents=True)
+    ours.write_text("old")
+    written.put(ours)
+    store.away = True
+    assert "this machine has no copy of evidence.json: away" in read.refresh(copy)
+    copy.write_text("old")
+    assert read.refresh(copy).startswith("this machine has no copy"), "it has just been asked"
+    assert "evidence.json is the copy of this machine, of 20" in machine("b").files.refresh(copy)
+    ours.write_text("new")
+    assert "away" in written.put_if_possible(ours)
+    store.away = False
+    assert written.refresh(ours) == "" and ours.read_text() == "new"
