@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, conf
@@ -15,10 +17,14 @@ from kafka_dr.config.topology import Topology
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.site.dns_servers import DEFAULT_ALGORITHM, DNS_PORT, DnsLogin
-from kafka_dr.procedure.systems import Systems
+from kafka_dr.procedure.stored_files import StoredFiles
+from kafka_dr.procedure.systems import Systems, store_of
 
 #: Least number of characters of the token by which metrics are scraped.
 _LEAST_TOKEN = 16
+_KEPT_SECONDS = 600.0
+#: Evidence folder and store of a topology -> its files, and when they were made, by the monotonic clock.
+_KEPT_FILES: dict[tuple[str, str], tuple[StoredFiles, float]] = {}
 #: Secrets backends that read Airflow's own database, directly or over the API server.
 _AIRFLOWS_DATABASE = ("MetastoreBackend", "ExecutionAPISecretsBackend")
 
@@ -37,6 +43,18 @@ class Connections:
     def systems(self, request: Request, topology: Topology) -> Systems:
         """Return the clients of all outside systems for one run, whose checked params are `request`."""
         return Systems(request, topology, self)
+
+    def files(self, topology: Topology) -> StoredFiles:
+        """Return the files of a topology's evidence folder and store, for processes that read them again and again.
+
+        The client is kept for some minutes: then the login is read anew.
+        """
+        store = topology.store.model_dump_json() if topology.store else ""
+        made_at, key = time.monotonic(), (topology.evidence, store)
+        kept = _KEPT_FILES.get(key)
+        if kept is None or made_at - kept[1] > _KEPT_SECONDS:
+            kept = _KEPT_FILES[key] = StoredFiles(Path(topology.evidence), store_of(topology, self)), made_at
+        return kept[0]
 
     def kafka(self, connection_id: str) -> dict[str, Any]:
         """Return librdkafka's configuration, the extra of a `kafka` connection.

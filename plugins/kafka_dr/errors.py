@@ -19,6 +19,7 @@ SwitchbackError
     ├── ConnectUnavailable
     ├── SparkFailed
     ├── ArchiveUnavailable   the flight recorder's archive
+    ├── StoreUnavailable     the store of evidence and artifacts
     └── HookUnavailable      a hook (drain, probe, routing, fence, stop), or Airflow's API
 """
 
@@ -140,6 +141,10 @@ class SparkFailed(SystemUnavailable):
 
 class ArchiveUnavailable(SystemUnavailable):
     """The flight recorder's archive could not be read or written."""
+
+
+class StoreUnavailable(SystemUnavailable):
+    """The store of evidence and artifacts could not be read or written."""
 
 
 class HookUnavailable(SystemUnavailable):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kafka_dr.config.readiness import ReadinessLimits
+from kafka_dr.config.objectives import ReadinessLimits
 from kafka_dr.domain.readiness.readiness import CHECKS
 from kafka_dr.domain.readiness.report import FORM, Checked, Outlook, document_of
 from kafka_dr.domain.readiness.state import Gravity, State

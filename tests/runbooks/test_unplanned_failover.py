@@ -9,7 +9,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from kafka_dr.config.deadlines import Deadlines
-from kafka_dr.config.topology import Cluster, Recorder, Topology
+from kafka_dr.config.storage import Recorder
+from kafka_dr.config.topology import Cluster, Topology
 from kafka_dr.dag_policy import procedure_form
 from kafka_dr.domain.fencing.armed_fence import ARMED, BY_ACL, BY_HOOK
 from kafka_dr.domain.loss.loss_page import loss_markdown

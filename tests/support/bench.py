@@ -28,6 +28,8 @@ from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import AclEntriesToAdd, ConnectorsToStop
 from kafka_dr.procedure.find import procedure_of, request_of
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedure.stored_files import StoredFiles
+from kafka_dr.procedure.systems import store_of
 from kafka_dr.vocabulary import PROBE_TOPIC, Entry, Step
 
 from tests.support.airflow import Api
@@ -70,6 +72,10 @@ class Connections:
     def archive_options(self, connection_id: str) -> dict[str, Any]:
         """Return no options."""
         return {}
+
+    def files(self, topology: Topology) -> StoredFiles:
+        """Return the files of the evidence folder and of the topology's store."""
+        return StoredFiles(Path(topology.evidence), store_of(topology, self))
 
     def journal_url(self, connection_id: str) -> str:
         """Return the URL of the journal's file."""

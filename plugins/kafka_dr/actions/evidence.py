@@ -57,7 +57,8 @@ def file_evidence(
     ]
     previous = newest_fact(earlier_closings, ProcedureClosed)
     evidence = complete(assemble_evidence(procedure, closing_at, previous.digest if previous else None))
-    write_evidence(procedure.artifacts.folder, evidence)
+    for path in write_evidence(procedure.artifacts.folder, evidence):
+        procedure.artifacts.store_if_possible(path)
     closed = ProcedureClosed.from_payload(evidence)
     closed = procedure.signatures.sign_fact(procedure.id, Step.CLOSE_PROCEDURE, closed)
     procedure.journal.append(procedure.id, Step.CLOSE_PROCEDURE, closed.kind, epoch, closed.payload())
@@ -123,6 +124,7 @@ def assemble_evidence(procedure: Run, closing_at: JournalEntry, previous_digest:
         since,
         _plan(procedure, entries, problems),
         closing=ClosingBegun.from_payload(closing_at.payload),
+        files_at=procedure.artifacts.stored_at,
     )
 
 
@@ -201,7 +203,8 @@ def close_run_with_bad_params(context: Any, error: BadInput) -> str:
         return refused
     if journal.last(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL) is None:
         # An evidence file whose run has no journal entries may be the file of a run that did act: never overwrite it.
-        if (procedure.artifacts.folder / "evidence.json").exists():
+        written = procedure.artifacts.folder / "evidence.json"
+        if procedure.artifacts.files.refresh(written) or written.exists():
             return refused
         journal.append(procedure.id, Step.OPEN_PROCEDURE, Entry.REFUSAL, 0, not_done(error).payload())
     file_evidence(procedure, 0)
@@ -213,14 +216,19 @@ def evidence_text(evidence: dict[str, Any]) -> str:
     return json.dumps(evidence, indent=2, ensure_ascii=False) + "\n"
 
 
-def write_evidence(folder: Path, evidence: dict[str, Any]) -> None:
-    """Write evidence.json, evidence.html and the report of a drill, each to a temporary file that is then renamed."""
+def write_evidence(folder: Path, evidence: dict[str, Any]) -> list[Path]:
+    """Write evidence.json, evidence.html and the report of a drill, each to a temporary file that is then renamed.
+
+    Return the paths of the files.
+    """
     private_folder(folder)
+    written = []
     texts = {"evidence.json": evidence_text(evidence), "evidence.html": evidence_page(evidence)}
     for name, text in {**texts, **drill_report_files(evidence)}.items():
         aside = private_file(folder / f".{name}.{uuid.uuid4().hex}.writing")
         aside.write_text(text, encoding="utf-8")
-        aside.replace(folder / name)
+        written.append(aside.replace(folder / name))
+    return written
 
 
 def evidence_page(evidence: Mapping[str, Any]) -> str:

@@ -26,7 +26,8 @@ from typing import Any, cast
 
 from kafka_dr.commands.command_line import command_parser
 from kafka_dr.config.settings import load_topology
-from kafka_dr.config.topology import Flow, Recorder, Topology
+from kafka_dr.config.storage import Recorder
+from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.errors import BadInput, SwitchbackError
 from kafka_dr.hooks.archive import Archive, local_folder
 from kafka_dr.hooks.brokers.cluster import KafkaCluster

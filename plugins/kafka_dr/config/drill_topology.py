@@ -61,6 +61,7 @@ def drill_topology(topology: Topology, source: str, target: str, names: DrillNam
         "source_probe": None,
         "fence_hook": None,
         "recorder": None,
+        "store": None,
         "groups": (),
         "applications": (),
         "notifications": (),

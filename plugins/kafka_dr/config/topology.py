@@ -28,15 +28,14 @@ from kafka_dr.config.fields import (
     PublicKey,
     Seconds,
     Setting,
-    matching_text,
 )
 from kafka_dr.config.metrics import MetricsSettings
 from kafka_dr.config.notifications import NotificationRoute
-from kafka_dr.config.objectives import Objectives
+from kafka_dr.config.objectives import Objectives, ReadinessLimits
 from kafka_dr.config.offset_option import OffsetOptionRecord
-from kafka_dr.config.readiness import ReadinessLimits
 from kafka_dr.config.routing import RoutingSettings
 from kafka_dr.config.run_limits import Approvers, ParamLimits
+from kafka_dr.config.storage import Recorder, StoreSettings
 from kafka_dr.domain.flow_graph.graph import FlowEdge, FlowGraph
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.offsets_topic_settings import OffsetsTopicSettings, offsets_topic_settings
@@ -221,31 +220,6 @@ class FenceHookSettings(Named):
     spares_mirror_maker: bool = False
 
 
-class Recorder(Model):
-    """Settings of the flight recorder's archive.
-
-    Attributes:
-        archive: URI of a folder or bucket on the target's site, such as `file:///var/lib/switchback/archive` or
-            `s3://bucket/prefix`.
-        connection: Airflow connection whose extra holds the file system's options, such as credentials.
-        interval_seconds: longest time from the start of one sample to the start of the next.
-        retention_days: samples older than this are deleted.
-        public_keys: keys by which the recorder's samples are verified; several while a key is replaced by another. With
-            a key only signed samples count; without one samples are unsigned.
-    """
-
-    archive: Annotated[
-        str,
-        matching_text(
-            r"[a-z][a-z0-9+.-]*://[^\s\x00-\x1f\x7f@?]+", 1000, "a URI of a folder or bucket, without credentials"
-        ),
-    ]
-    connection: Connection | None = None
-    interval_seconds: Annotated[float, Field(strict=True, ge=1, le=3600, allow_inf_nan=False)] = 10.0
-    retention_days: Annotated[float, Field(strict=True, gt=0, le=3650, allow_inf_nan=False)] = 14.0
-    public_keys: tuple[PublicKey, ...] = ()
-
-
 def name_pair(one: str, other: str) -> str:
     """Return the name of a pair of clusters in leases and anchors: both aliases, sorted, joined by `+`."""
     return "+".join(sorted((one, other)))
@@ -277,6 +251,8 @@ class Topology(Model):
         metrics: where Prometheus finds metrics; a run is not bound to it.
         evidence_kept_days: how long the site keeps evidence and reports, as the reports state it; a run is not bound to
             it, and Switchback deletes no evidence. None: not stated.
+        store: where files in the evidence folder are put as well, so that tasks, pages and executors on every machine
+            read them; without it all machines must mount one evidence folder.
         drill: what drills on the real clusters use; without it a drill only observes.
         cool_down_seconds: after a procedure, how long no other procedure may take the same pair of clusters.
         reconcile_seconds: longest time after which an owner (operator, GitOps, Terraform) puts something back; who has
@@ -299,6 +275,7 @@ class Topology(Model):
     fence_hook: FenceHookSettings | None = None
     kafka_tools: Folder | None = None
     recorder: Recorder | None = None
+    store: StoreSettings | None = None
     groups: tuple[GroupPolicy, ...] = ()
     deadlines: Deadlines = Deadlines()
     limits: ParamLimits = ParamLimits()

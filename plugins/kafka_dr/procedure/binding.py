@@ -293,7 +293,7 @@ def _addresses_now(procedure: Run, connections: Any) -> dict[str, str]:
     hooks = [hook for hook in (topology.drain, topology.source_probe, topology.fence_hook, topology.spark) if hook]
     routing = topology.routing
     dns: list[str | None] = [routing.connection] if routing.kind == "dns" else []
-    archive = [topology.recorder.connection] if topology.recorder else []
+    archive = [files.connection for files in (topology.recorder, topology.store) if files]
     kafka = [name for cluster in clusters for name in (cluster.connection, cluster.probe_connection)]
     logins = [name for flow in flows for name in (*flow.workers, flow.stop_hook)]
     logins += [*(hook.connection for hook in hooks), *([routing.connection] if routing.kind == "http" else [])]

@@ -25,8 +25,9 @@ from kafka_dr.procedure.common_plan import PartApprovals
 from kafka_dr.procedure.entries import ProcedureOpened, newest_fact
 from kafka_dr.procedure.progress import Progress
 from kafka_dr.procedure.signatures import JournalSignatures
+from kafka_dr.procedure.stored_files import StoredFiles
 from kafka_dr.procedure.systems import Systems
-from kafka_dr.procedures import FAILBACK, FAILOVER_DRILL, lease_name
+from kafka_dr.procedures import FAILBACK, FAILOVER_DRILL, PROCEDURES, lease_name
 from kafka_dr.vocabulary import Entry, Step
 
 
@@ -78,7 +79,8 @@ class Run:
         # In a full drill people move the real clients: then the procedure that holds the pair is the drill's subject.
         if identity.dag_id == FAILOVER_DRILL.dag_id and request.choices.get("kind") != "full":
             self.yields_to = journal, self.topology.pair_key(request.source, request.target)
-        self.artifacts = Artifacts(Path(self.topology.evidence) / self.id)
+        folder = Path(self.topology.evidence)
+        self.artifacts = Artifacts(folder / self.id, StoredFiles(folder, systems.store), self._goes_on_without_store)
         self.progress = Progress(journal, self.id, request, self.artifacts)
         self.approvals = self._approvals(request.deadlines.approval_valid_seconds)
 
@@ -107,6 +109,12 @@ class Run:
             return PartApprovals(self, common, valid_seconds)
         kind = Approvals if self.systems.scope is None else DrillApprovals
         return kind(self.identity.dag_id, self.identity.run_id, self.systems, self.progress, valid_seconds)
+
+    def _goes_on_without_store(self) -> bool:
+        """Whether clients are fenced, or the source is lost: then they do not wait for a store that is away."""
+        definition = PROCEDURES.get(self.identity.dag_id)
+        lost = definition is not None and not definition.needs_source
+        return lost or self.progress.fence_deadline() is not None
 
     @cached_property
     def lease(self) -> LeaseAuthority:

@@ -28,6 +28,7 @@ from kafka_dr.hooks.connect.marker_connector import MarkerConnector
 from kafka_dr.hooks.connect.mirror_maker import MirrorMaker
 from kafka_dr.hooks.connect.offsets_topic import OffsetsTopic
 from kafka_dr.hooks.drill.connect_endpoint import ConnectEndpoint
+from kafka_dr.hooks.file_store import FileStore
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.site.dns_routing import DnsRouting
 from kafka_dr.hooks.site.drain import ApplicationDrain
@@ -67,6 +68,11 @@ class Systems:
         name = self.topology.airflow_api.connection
         url, user, password = self.connections.api_login(name)
         return AirflowApi(url, user, password, self.connections.tls(name))
+
+    @cached_property
+    def store(self) -> FileStore | None:
+        """Client of the store of evidence and artifacts; None if the topology names none."""
+        return store_of(self.topology, self.connections)
 
     @property
     def source(self) -> KafkaCluster:
@@ -300,3 +306,12 @@ class Systems:
     def _login(self, connection_id: str) -> tuple[str, tuple[str, str] | None, HttpTls]:
         url, user, password = self.connections.login(connection_id)
         return url, (user, password) if user else None, self.connections.tls(connection_id)
+
+
+def store_of(topology: Topology, connections: Any) -> FileStore | None:
+    """Return the client of the store that a topology names; None if it names none."""
+    settings = topology.store
+    if settings is None:
+        return None
+    name = settings.connection
+    return FileStore(settings.uri, (lambda: connections.archive_options(name)) if name else dict)

@@ -272,7 +272,9 @@ class Board:
         ]
         found += find_silences(monitored_services(journal, topology), self._since, now)
         for flow in topology.flows:
-            document = read_document(document_path(topology.evidence, flow.source, flow.target))
+            document = read_document(
+                document_path(topology.evidence, flow.source, flow.target), Connections().files(topology)
+            )
             if document is not None:
                 found += self._readiness(journal, f"{flow.source}->{flow.target}", document, now)
         return found

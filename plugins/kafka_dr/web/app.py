@@ -19,7 +19,7 @@ from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from fastapi import FastAPI, HTTPException, Request
-from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -83,12 +83,10 @@ def evidence_page(user: GetUserDep, procedure_id: str) -> Response:
         raise HTTPException(
             404,
             "The evidence folder on the machine of Airflow's API server has no page of this procedure: check the id,"
-            " and that this machine mounts the evidence folder of Airflow's tasks. Or you may not read the runs of the"
-            " procedure's DAG: ask an administrator of Airflow for the right.",
+            " and that this machine mounts the evidence folder of Airflow's tasks, or reads their store. Or you may not"
+            " read the runs of the procedure's DAG: ask an administrator of Airflow for the right.",
         )
-    return FileResponse(
-        page, media_type="text/html; charset=utf-8", headers={**_HEADERS, "Content-Security-Policy": _CONTENT_POLICY}
-    )
+    return HTMLResponse(page, headers={**_HEADERS, "Content-Security-Policy": _CONTENT_POLICY})
 
 
 def _readable_by(user: Any) -> Callable[[str], bool]:

@@ -42,7 +42,7 @@ def scrape_metrics(request: Request) -> Response:
         return _answer(503, _UNREADABLE)
     if not _has_token(request, token):
         return _answer(401, _REFUSED, **{"WWW-Authenticate": "Bearer"})
-    reading = read_metrics(topology, lambda: _open_journal(topology, connections))
+    reading = read_metrics(topology, lambda: _open_journal(topology, connections), files=connections.files(topology))
     return Response(exposition_of(reading.values, reading.problems), headers=_HEADERS, media_type=CONTENT_TYPE)
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from kafka_dr.actions.readiness.document import document_path
 from kafka_dr.config.topology import Flow, Topology
+from kafka_dr.connections import Connections
 from kafka_dr.domain.evidence.live_status import ProcedureStatus
 from kafka_dr.domain.fencing.armed_fence import ARMED, LatestMove, last_moves
 from kafka_dr.domain.fencing.guarded_move import contested_text
@@ -227,7 +228,9 @@ class OverviewReader:
     def _readiness(self, flow: Flow, now: datetime, changed: datetime | None = None) -> ReadinessView:
         if not self._may_read(READINESS_DAG):
             return view_without(_NO_RIGHT)
-        document = document_now(document_path(self._topology.evidence, flow.source, flow.target))
+        document = document_now(
+            document_path(self._topology.evidence, flow.source, flow.target), Connections().files(self._topology)
+        )
         if document is None and not _has_document(self._topology, flow):
             return view_without("No check of this flow has ended yet.")
         try:

@@ -14,6 +14,7 @@ from kafka_dr.config.topology import Topology
 from kafka_dr.connections import Connections
 from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.shown import ShownJournal
+from kafka_dr.procedure.stored_files import StoredFiles
 
 _T = TypeVar("_T")
 _State = tuple[int, int, int]
@@ -25,8 +26,15 @@ def topology_now() -> Topology:
     return _unless_changed(path, _topology_of, load_topology)
 
 
-def document_now(path: Path) -> Mapping[str, Any] | None:
-    """Return a flow's readiness document; None if there is none, or if it cannot be read."""
+def document_now(path: Path, files: StoredFiles | None = None) -> Mapping[str, Any] | None:
+    """Return a flow's readiness document; None if there is none, or if it cannot be read.
+
+    Args:
+        path: of this machine's copy.
+        files: fetches what another machine has written; None: the copy counts.
+    """
+    if files is not None:
+        files.refresh(path)
     return _unless_changed(str(path), _document_of, lambda: None)
 
 

@@ -1,4 +1,7 @@
-"""Reads topology, journal and evidence for the web pages; never connects to Kafka, never writes."""
+"""Reads topology, journal and evidence for the web pages; never connects to Kafka.
+
+Nothing is written but copies of the store's files.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from html import escape
 from pathlib import Path
 
 from kafka_dr.actions.loss.pairs import procedure_id_of
 from kafka_dr.config.settings import Topology
+from kafka_dr.connections import Connections
 from kafka_dr.domain.canonical_json import read_json
 from kafka_dr.domain.evidence.live_status import ProcedureStatus, live_status
 from kafka_dr.domain.fencing.guarded_move import contested_text
@@ -20,6 +25,7 @@ from kafka_dr.web.sources import journal_of, topology_now
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,300}")
 PAGE, DATA = "evidence.html", "evidence.json"
+_BODY = re.compile("<body[^>]*>")
 
 
 class StatusReader:
@@ -62,20 +68,29 @@ class StatusReader:
             steps = [f"{step.id}: {step.state}" for step in status.steps if step.began] if status else []
             yield pair.target, name, (status and status.outcome) or (steps[-1] if steps else "not begun")
 
-    def evidence_page(self, procedure_id: str) -> Path | None:
-        """Return the path of a procedure's evidence page; None without such a file, or if the person may not read it.
+    def evidence_page(self, procedure_id: str) -> str | None:
+        """Return a procedure's evidence page; None without such a file, or if the person may not read it.
 
-        The file is searched in the evidence folder of the machine that serves this page.
+        The file is fetched from the store, if the topology names one, into the evidence folder of the machine that
+        serves this page. While the store is away, the page begins with the age of this machine's copy.
         """
         if not _ID.fullmatch(procedure_id) or set(procedure_id) == {"."}:
             return None
         folder = Path(self._topology.evidence) / procedure_id
+        files = Connections().files(self._topology)
+        old = next(filter(None, [files.refresh(folder / DATA), files.refresh(folder / PAGE)]), "")
         try:
             dag_id = read_json((folder / DATA).read_text(encoding="utf-8"))["dag_id"]
         except (OSError, ValueError, LookupError, TypeError):
             return None
-        return folder / PAGE if self._may_read(str(dag_id)) and (folder / PAGE).is_file() else None
+        if not self._may_read(str(dag_id)) or not (folder / PAGE).is_file():
+            return None
+        page = (folder / PAGE).read_text(encoding="utf-8")
+        return _BODY.sub(lambda body: f'{body[0]}\n<p role="alert">{escape(old)}</p>', page, count=1) if old else page
 
     def has_evidence(self, procedure_id: str) -> bool:
-        """Whether the evidence folder of the machine that serves this page has a procedure's evidence page."""
-        return (Path(self._topology.evidence) / procedure_id / PAGE).is_file()
+        """Whether a procedure has an evidence page, in this machine's evidence folder or in the store."""
+        page = Path(self._topology.evidence) / procedure_id / PAGE
+        if not page.is_file():
+            Connections().files(self._topology).refresh(page)
+        return page.is_file()

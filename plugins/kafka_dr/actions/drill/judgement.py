@@ -296,7 +296,7 @@ def _pass(procedure: Run, step: Step) -> DrillPass | None:
         dag_id=_DAGS[step],
         source=ends[0],
         target=ends[1],
-        evidence=_read_evidence(ended.evidence),
+        evidence=_read_evidence(procedure, ended.evidence),
         path=ended.evidence,
         simulated_loss=step == Step.RUN_UNPLANNED_FAILOVER,
         integrity=Integrity(**ended.integrity) if ended.integrity else None,
@@ -316,7 +316,11 @@ def _deviations(procedure: Run, kind: str) -> list[Deviation]:
     return found
 
 
-def _read_evidence(path: str | None) -> dict[str, Any] | None:
+def _read_evidence(procedure: Run, path: str | None) -> dict[str, Any] | None:
+    """Return the content of an evidence file; None without one."""
+    files = procedure.artifacts.files
+    if path is not None and Path(path).is_relative_to(files.folder):
+        files.refresh(Path(path))
     try:
         evidence: dict[str, Any] | None = json.loads(Path(path).read_text(encoding="utf-8")) if path else None
     except (OSError, ValueError):
@@ -358,7 +362,8 @@ def _previous_section(procedure: Run) -> dict[str, Any] | None:
     ]
     if not ours:
         return None
-    return _read_evidence(str(Path(procedure.topology.evidence) / ours[-1].procedure_id / "evidence.json"))
+    path = Path(procedure.topology.evidence) / ours[-1].procedure_id / "evidence.json"
+    return _read_evidence(procedure, str(path))
 
 
 def _versions(observed: DrillObserved | None) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka_dr.config.topology import Recorder
+from kafka_dr.config.storage import Recorder
 from kafka_dr.domain.sample_chain import ClusterIds, missing_newest, parse_note
 from kafka_dr.errors import SystemUnavailable
 from kafka_dr.hooks.archive import Archive

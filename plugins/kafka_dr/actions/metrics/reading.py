@@ -24,6 +24,7 @@ from kafka_dr.errors import SwitchbackError
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.notices import NoticeState
 from kafka_dr.hooks.redaction import one_line
+from kafka_dr.procedure.stored_files import StoredFiles
 from kafka_dr.recorder.journal_notes import name_in_journal
 
 #: A journal that has not answered after this time, in seconds, counts as away; Prometheus itself waits 10 s.
@@ -43,12 +44,15 @@ class MetricsReading:
     now: datetime
 
 
-def read_metrics(topology: Topology, open_journal: Callable[[], Journal], live: bool = True) -> MetricsReading:
+def read_metrics(
+    topology: Topology, open_journal: Callable[[], Journal], live: bool = True, files: StoredFiles | None = None
+) -> MetricsReading:
     """Return all values that can be read now.
 
     Args:
         open_journal: opens the journal.
         live: whether values are wanted that are true for seconds only.
+        files: fetches readiness documents that another machine has written; None: this machine's copies count.
     """
     try:
         asked = run_in_background(lambda: _read_journal(topology, open_journal()))
@@ -56,7 +60,7 @@ def read_metrics(topology: Topology, open_journal: Callable[[], Journal], live: 
     except Exception as error:  # noqa: BLE001 (whatever is wrong with the journal, the other values are wanted)
         reading, answers = MetricsReading([], [f"the journal: {_text_of(error)}"], datetime.now(UTC)), False
     for flow in topology.flows:
-        reading.values.extend(_flow_values(topology, flow, reading.now, reading.problems))
+        reading.values.extend(_flow_values(topology, flow, reading.now, reading.problems, files))
     if topology.recorder is not None:
         reading.values.append(MetricValue("recorder_interval_seconds", topology.recorder.interval_seconds))
     reading.values.append(MetricValue("up", int(not reading.problems)))
@@ -124,10 +128,14 @@ def _holders(topology: Topology, journal: Journal, now: datetime) -> Iterable[Me
     return [*values, *values_of_holders([(flow.source, flow.target) for flow in topology.flows], holders, now)]
 
 
-def _flow_values(topology: Topology, flow: Flow, now: datetime, problems: list[str]) -> Iterator[MetricValue]:
+def _flow_values(
+    topology: Topology, flow: Flow, now: datetime, problems: list[str], files: StoredFiles | None
+) -> Iterator[MetricValue]:
     """Yield the values of a flow's document and settings; add a problem if the document cannot be read."""
     name, path = (flow.source, flow.target), document_path(topology.evidence, flow.source, flow.target)
     signs = topology.recorder is not None and bool(topology.recorder.public_keys)
+    if files is not None and (old := files.refresh(path)):
+        problems.append(old)
     values = values_of_document(name, read_document(path), now, signs)
     if MetricValue("document_up", 0, name) in values:
         problems.append(f"the readiness document {path} is missing, cannot be read, or has another form")

@@ -86,7 +86,7 @@ def check_flow(procedure: Run) -> dict[str, Any]:
         OSError: the document could not be written.
     """
     path = document_path(procedure.topology.evidence, procedure.request.source, procedure.request.target)
-    before = read_document(path)
+    before = read_document(path, procedure.artifacts.files)
     began = time.monotonic()
     checked = FlowCheck(procedure, before).run()
     for _ in range(_MOST_CHECKS - 1):
@@ -98,6 +98,7 @@ def check_flow(procedure: Run) -> dict[str, Any]:
     document = document_of(checked, before)
     private_folder(path.parent)
     write_whole(path, json.dumps(document, indent=1, allow_nan=False), 0o600)
+    procedure.artifacts.files.put_if_possible(path)
     return document
 
 

@@ -147,6 +147,7 @@ def _last_runs(procedure: Run) -> Iterator[dict[str, Any]]:
 
 def _evidence_of(procedure: Run, procedure_id: str) -> dict[str, Any]:
     path = Path(procedure.topology.evidence) / procedure_id / "evidence.json"
+    procedure.artifacts.files.refresh(path)
     try:
         evidence: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

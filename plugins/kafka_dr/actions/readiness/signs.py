@@ -9,7 +9,7 @@ from typing import Any
 from kafka_dr.actions.old_source.source_views import newest_heartbeats
 from kafka_dr.actions.scope.internal_topics import syncs_place
 from kafka_dr.concurrently import run_concurrently
-from kafka_dr.config.topology import Recorder
+from kafka_dr.config.storage import Recorder
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.signs import RecorderPace
 from kafka_dr.domain.recorder_rows import sample_details

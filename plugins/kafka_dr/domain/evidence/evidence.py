@@ -197,6 +197,7 @@ def evidence_of(
     plan: Mapping[str, Any] | None = None,
     drill: Mapping[str, Any] | None = None,
     closing: ClosingBegun | None = None,
+    files_at: str = "",
 ) -> dict[str, Any]:
     """Return the evidence of a procedure as plain data, with its digest.
 
@@ -212,6 +213,7 @@ def evidence_of(
         plan: the newest plan; None if there is none, or if a journal entry of an earlier version has it.
         drill: as of `drill_section`; None if the procedure is no drill.
         closing: the entry that began to close the run: whose clock counts, and what became of notices; None: unknown.
+        files_at: what stands before the names of files: their folder's URI in the store, and `/`; empty without one.
     """
     outcome, steps = outcome_of(lines, request["dag_id"]), steps_of(lines, order)
     states = [state for step in order if (state := _newest_state(lines, step))]
@@ -222,7 +224,7 @@ def evidence_of(
     opened, aborted = newest_fact(lines, ProcedureOpened), newest_fact(lines, ProcedureAborted)
     fenced = newest_fact(states, ProducersFenced) or newest_fact(states, SourceFenced)
     translated, stranded = newest_fact(states, OffsetsTranslated), newest_fact(states, StrandedRecordsFound)
-    plan = plan or (planned.plan if planned else None)
+    plan, triggered_at = plan or (planned.plan if planned else None), opened.triggered_at if opened else closed_at
     failing, why = reason_for(outcome, steps, aborted, newest_fact(states, DiagnosisMade))
     evidence = {
         "warnings": warnings_of(lines, request["target"]),
@@ -248,11 +250,9 @@ def evidence_of(
         **_exactness(translated),
         "loss": [*_lost(since, plan), *(loss_of(translated.holes, translated.cut) if translated else [])],
         "loss_grown": list(since.grown) if since else [],
-        "positions": translated.translation.file if translated else None,
+        "positions": f"{files_at}{translated.translation.file}" if translated else None,
         "stranded": (assessed and assessed.stranded) or (stranded and stranded.export.folder) or None,
-        "seconds": seconds_of(
-            steps, opened.triggered_at if opened else closed_at, closed_at, _confirming_seconds(states)
-        ),
+        "seconds": seconds_of(steps, triggered_at, closed_at, _confirming_seconds(states)),
         "drill": drill,
         "problems": list(problems),
         "closed_at": closed_at,

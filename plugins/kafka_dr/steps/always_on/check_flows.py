@@ -75,7 +75,7 @@ class CheckFlows(BaseOperator):
         try:
             topology, connections = load_topology(), Connections()
             journal = partial(_open_journal, topology, connections)
-            for problem in write_metrics_file(topology, journal):
+            for problem in write_metrics_file(topology, journal, connections.files(topology)):
                 self.log.warning("The metrics file lacks values: %s", problem)
         except (SwitchbackError, OSError) as error:
             self.log.error("The metrics file could not be written: %s", error)  # noqa: TRY400 (says all)

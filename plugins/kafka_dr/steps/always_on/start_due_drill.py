@@ -77,7 +77,7 @@ def _why_due(run: Run) -> str:
     names = (run.pair, lease_name(FAILOVER_DRILL.dag_id, run.pair))
     if any(lease is not None and lease.released_at is None for lease in map(run.journal.lease, names)):
         return ""
-    document = read_document(document_path(run.topology.evidence, flow.source, flow.target))
+    document = read_document(document_path(run.topology.evidence, flow.source, flow.target), run.artifacts.files)
     days = (flow.objectives.drill_days, flow.objectives.retest_days)
     return why_due(newest_drill(run), _last_start(run), document, days, run.journal.now())
 

@@ -40,7 +40,9 @@ class ObserveReadiness(CheckReadiness):
         try:
             (run,) = flows_to_check(procedure.request.source, procedure.request.target)
             try:
-                outlook: Figures = vars(FlowCheck(run, read_document(document_path(*_place(run)))).run().outlook)
+                outlook: Figures = vars(
+                    FlowCheck(run, read_document(document_path(*_place(run)), run.artifacts.files)).run().outlook
+                )
             finally:
                 run.close()
         except (SwitchbackError, OSError) as error:

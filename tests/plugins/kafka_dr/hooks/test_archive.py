@@ -14,26 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 from kafka_dr.errors import ArchiveUnavailable
 from kafka_dr.hooks.archive import Archive
-from moto.server import ThreadedMotoServer
+
+from tests.support.stores.object_store import object_store
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def object_store() -> Iterator[dict[str, Any]]:
-    """An S3 server with a bucket; the options with which it is reached."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = {
-        "endpoint_url": f"http://{host}:{port}",
-        "key": "archive",
-        "secret": "hunter2",
-        "client_kwargs": {"region_name": "eu-central-1"},
-    }
-    fsspec.filesystem("s3", **options).mkdir("archive")
-    yield options
-    server.stop()
+@pytest.fixture(scope="module", name="object_store")
+def _object_store() -> Iterator[dict[str, Any]]:
+    """The options with which an S3 server is reached."""
+    with object_store() as options:
+        yield options
 
 
 @pytest.fixture(params=["file", "memory", "s3"])
