@@ -31,6 +31,7 @@ class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
         binding: None in entries of versions that bound no run.
         objectives: of the flow from source to target, as the topology states them; None if it states none, and in
             entries of versions that recorded none.
+        opened_on: name of the machine on which the step ran; None where it wrote no token for later steps.
     """
 
     dag_id: str
@@ -44,6 +45,7 @@ class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
     cool_down: SkippedCoolDown | None = None
     binding: OrAbsent[Binding] = None
     objectives: OrAbsent[Figures] = None
+    opened_on: OrAbsent[str] = None
 
     @property
     def deadlines(self) -> Mapping[str, float]:
