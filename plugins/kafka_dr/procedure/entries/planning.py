@@ -46,6 +46,7 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
         exempt_proven: whether MirrorMaker 2 copied a canary record to a topic that was fenced as clients' topics will
             be; `exempt_seconds`: how long that took.
         access: by application, what its own login showed on the target; None if the topology names no application.
+        files_seen_on: machines on which a file of open_procedure was read; `files_at`: in which evidence folder.
     """
 
     topics: int
@@ -59,6 +60,8 @@ class ReadinessChecked(StepOutcome, steps=(Step.CHECK_READINESS,)):
     exempt_proven: OrAbsent[bool] = None
     exempt_seconds: OrAbsent[float] = None
     access: OrAbsent[Mapping[str, str]] = None
+    files_seen_on: OrAbsent[Sequence[str]] = None
+    files_at: OrAbsent[str] = None
 
 
 class Planned(StepOutcome):

@@ -32,6 +32,7 @@ class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
         objectives: of the flow from source to target, as the topology states them; None if it states none, and in
             entries of versions that recorded none.
         version: the version of Switchback that opened the run; None in entries of versions that did not state this.
+        opened_on: name of the machine on which the step ran; None where it wrote no token for later steps.
     """
 
     dag_id: str
@@ -46,6 +47,7 @@ class ProcedureOpened(Fact, steps=(Step.OPEN_PROCEDURE,), kind=Entry.OPENED):
     binding: OrAbsent[Binding] = None
     objectives: OrAbsent[Figures] = None
     version: OrAbsent[str] = None
+    opened_on: OrAbsent[str] = None
 
     @property
     def deadlines(self) -> Mapping[str, float]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from airflow.sdk.configuration import conf
+
 from kafka_dr.actions.access.trials import log_in_applications, try_applications
 from kafka_dr.actions.fencing.acl_fence import refuse_probe_without_rights
 from kafka_dr.actions.fencing.exempt_canary import CanaryVerdict, copy_canary
 from kafka_dr.actions.fencing.open_transactions import transactions_can_be_ended
 from kafka_dr.actions.readiness.observe import observed_at_rest
 from kafka_dr.actions.readiness.plan import kept_for_forecast, records_per_second
+from kafka_dr.actions.readiness.shared_files import see_files
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.access.trial import AccessTrial
@@ -49,7 +52,8 @@ class CheckReadiness(ProcedureStep):
         trials, left = access.result()
         observation = replace(observation, trials=trials)
         self.keep(procedure, observation)
-        blockers = find_blockers(observation)
+        files = see_files(procedure, conf.get("core", "executor", fallback="LocalExecutor"))
+        blockers = [*find_blockers(observation), *files.blockers]
         if blockers:
             record_fact(procedure.authority, self.task_id, ReadinessBlocked(blockers=[b.as_dict() for b in blockers]))
             listed = "; ".join(f"{b.gate}: {b.reason} ({b.seen})" for b in blockers)
@@ -72,6 +76,8 @@ class CheckReadiness(ProcedureStep):
             exempt_proven=exempt.proven,
             exempt_seconds=exempt.seconds,
             access=proven_access(observation) or None,
+            files_seen_on=files.machines,
+            files_at=procedure.topology.evidence if files.machines else None,
             topic_ids={t: observation.source.topics[t].topic_id for t in observation.scope},
             **kept_for_forecast(procedure, observation.positions, read_at),
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kafka_dr import __version__
 from kafka_dr.actions.loss.takeover import suggest_takeover, take_over, what_is_continued
+from kafka_dr.actions.readiness.shared_files import show_files
 from kafka_dr.config.params import refuse_abandoned_start, refuse_beyond_limits
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.procedure.binding import bind_run
@@ -47,9 +49,11 @@ class OpenProcedure(ProcedureStep):
             procedure.refuse_open_files()
             # Before the lease, because a connection may be missing or a cluster may take seconds to answer.
             binding = bind_run(procedure)
+            machine = show_files(procedure)
             epoch = _take_lease(procedure, self.cools_down)
+            opening = replace(opening_entry(procedure, context, binding), opened_on=machine)
             outcome = LeaseTaken(epoch=epoch, pair=procedure.pair)
-            for fact in (opening_entry(procedure, context, binding), TryBegun(attempt=1), outcome):
+            for fact in (opening, TryBegun(attempt=1), outcome):
                 procedure.journal.append(procedure.id, self.task_id, fact.kind, epoch, fact.payload())
         return {"done": self.task_id, "procedure_id": procedure.id}
 

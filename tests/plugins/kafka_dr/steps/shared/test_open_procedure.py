@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,11 @@ STEP = Step.OPEN_PROCEDURE
 def open_(bench: Any, run_id: str = "r1") -> dict[str, Any]:
     """Execute the step for a run."""
     return OpenProcedure(task_id=STEP.value).execute(bench.context(run_id))
+
+
+def written(bench: Any) -> dict[Path, bytes]:
+    """The files of all runs, and their content."""
+    return {path: path.read_bytes() for path in (bench.folder / "evidence").rglob("*") if path.is_file()}
 
 
 def test_the_first_run_takes_the_lease(bench: Any) -> None:
@@ -197,12 +203,13 @@ def test_two_runs_never_share_a_procedure(bench: Any, ended: bool) -> None:
     open_(bench, "move:1")
     if ended:
         bench.journal.release_lease("primary+standby", "planned_failover-move_1", 1, "refused")
+    files = written(bench)
     before, lease = bench.journal.entries(), bench.journal.lease("primary+standby")
     refused(OpenProcedure(task_id=STEP.value), bench, "move+1")
     refused(ReturnToSource(task_id=Step.RETURN_TO_SOURCE.value), bench, "move+1")
     refused(CloseProcedure(task_id=Step.CLOSE_PROCEDURE.value), bench, "move+1")
     assert bench.journal.entries() == before and bench.journal.lease("primary+standby") == lease
-    assert not (bench.folder / "evidence").exists()
+    assert written(bench) == files and len(files) == 1
 
 
 def test_the_first_of_two_like_runs_goes_on(bench: Any) -> None:
