@@ -159,3 +159,10 @@ def test_every_module_is_imported(site: WheelSite) -> None:
         print("imported")
     """
     assert site.run("python", "-c", program).splitlines()[-1] == "imported"
+
+
+def test_a_run_by_command_is_refused_while_the_scheduler_runs(site: WheelSite) -> None:
+    """Whether the scheduler lives is asked of this minor's own command line."""
+    conf = json.dumps({"source": "primary", "target": "standby", "reason": "smoke"})
+    printed = site.run("switchback", "run", "planned_failover", "--as", "operator", "--conf", conf, code=2)
+    assert "The scheduler of the site's Airflow runs" in printed

@@ -61,6 +61,9 @@ class WheelSite:
         self.url = f"http://127.0.0.1:{free_port()}"
         self._passwords = {name: secrets.token_hex(16) for name in USERS}
         self._processes: list[subprocess.Popen[bytes]] = []
+        # Bound and not listening: connections are refused, and no other process gets the port.
+        self._nowhere = socket.socket()
+        self._nowhere.bind(("127.0.0.1", 0))
         for private in (self.evidence, folder / "journal", folder / "home"):
             private.mkdir(mode=0o700, parents=True)
         (folder / "home" / "passwords.json").write_text(json.dumps(self._passwords))
@@ -93,7 +96,7 @@ class WheelSite:
         }
 
     def _environment(self) -> dict[str, str]:
-        nowhere = free_port()
+        nowhere = self._nowhere.getsockname()[1]
         connections: dict[str, dict[str, Any]] = {
             "switchback_journal": {"extra": {"url": f"sqlite:///{self.folder}/journal/journal.db"}},
             "airflow_api": {"conn_type": "http", "login": "viewer", "password": self._passwords["viewer"]},
@@ -141,13 +144,13 @@ class WheelSite:
         }
 
     def run(self, *command: str, code: int = 0) -> str:
-        """Run a program of the environment; return its standard output, and fail unless it ends with this exit code."""
+        """Run a program of the environment; return its output, with errors if it was to fail with this exit code."""
         program = [str(self.bin / command[0]), *command[1:]]
         done = subprocess.run(
             program, env=self.environment, cwd=self.folder, capture_output=True, text=True, check=False
         )
         assert done.returncode == code, f"{command} ended with {done.returncode}: {done.stdout}{done.stderr}"
-        return done.stdout
+        return done.stdout + (done.stderr if code else "")
 
     def start(self) -> None:
         """Create Airflow's database, start its processes, and wait until all are healthy."""
@@ -169,6 +172,7 @@ class WheelSite:
 
     def stop(self) -> None:
         """End Airflow's processes."""
+        self._nowhere.close()
         for process in self._processes:
             os.killpg(process.pid, signal.SIGTERM)
         for process in self._processes:

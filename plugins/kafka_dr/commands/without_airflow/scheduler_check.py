@@ -73,7 +73,8 @@ def _was_alive(seconds: int) -> bool:
 def _check(threshold: int) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "airflow", "jobs", "check", "--job-type", "SchedulerJob"]
     return subprocess.Popen(
-        [*argv, "--allow-multiple", "--limit", "0"],
+        # The newest heartbeats come first; Airflow 3.1 and 3.2 take no 0 for "all".
+        [*argv, "--allow-multiple", "--limit", "100"],
         env=os.environ | {_THRESHOLD: str(threshold)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
