@@ -112,7 +112,7 @@ def test_an_altered_entry_with_new_hashes_is_named(bench: Bench) -> None:
     for task in (ReturnToSource, CloseProcedure):
         with pytest.raises(AirflowFailException, match="is another one, by the anchor on primary and standby"):
             task(task_id=Step.CLOSE_PROCEDURE.value).execute(bench.context())
-    assert Acting.acted == 1 and not (bench.folder / "evidence").exists()
+    assert Acting.acted == 1 and not list(bench.folder.rglob("evidence.json"))
 
 
 def test_an_altered_entry_with_its_old_hash_is_named(bench: Bench) -> None:

@@ -224,7 +224,7 @@ def test_two_that_keep_the_same_at_once_are_not_in_each_others_way(bench: Any, m
     """In one process too: the second one begins and ends while the first one stands between its writing and its
     renaming.
     """
-    procedure, told, digest = bench.opened(), [], artifacts._sha256
+    procedure, told, digest = bench.opened(), [], artifacts.sha256_of
 
     def overtaken(path: Any) -> str:
         if not told:
@@ -232,7 +232,7 @@ def test_two_that_keep_the_same_at_once_are_not_in_each_others_way(bench: Any, m
             told.append(procedure.artifacts.save("cut_off", pd.DataFrame({"offset": [1]})))
         return digest(path)
 
-    monkeypatch.setattr(artifacts, "_sha256", overtaken)
+    monkeypatch.setattr(artifacts, "sha256_of", overtaken)
     assert procedure.artifacts.save("cut_off", pd.DataFrame({"offset": [1]})) == told[1]
     assert procedure.artifacts.load(told[1])["offset"].tolist() == [1]
 
