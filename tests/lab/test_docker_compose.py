@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from kafka_dr import __version__
 
 from lab.containers.prepare import prepare_folders
 from lab.containers.set_up import JOBS
@@ -88,8 +88,7 @@ def test_the_limits_fit_eight_gigabytes() -> None:
 
 def test_images_have_the_projects_version() -> None:
     """No `latest`, here or in the Dockerfile's bases."""
-    version = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert {service["image"].partition(":")[2] for service in SERVICE.values()} == {version}
+    assert {service["image"].partition(":")[2] for service in SERVICE.values()} == {__version__}
     bases = {line.split()[1] for line in DOCKERFILE.splitlines() if line.startswith("FROM ")}
     stages = set(re.findall(r"^FROM \S+ AS (\S+)", DOCKERFILE, re.MULTILINE))
     assert {base for base in bases if not base.startswith("${")} - stages == {"debian:bookworm-slim"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,7 +78,8 @@ def test_help_lists_every_command_with_the_exit_codes() -> None:
         "import sys; from kafka_dr.commands.switchback import main\n"
         "try: main(['--help'])\nfinally: assert 'pandas' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert all(f"  {name} " in done.stdout for name in NAMES)
     assert "2 nothing was done" in done.stdout
 

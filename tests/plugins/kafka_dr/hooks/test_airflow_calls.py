@@ -138,7 +138,8 @@ def test_a_write_without_an_answer_may_have_taken_effect(server, reply) -> None:
 def test_the_client_is_imported_once_in_the_scheduler(code, imported) -> None:
     """The import takes a second: no DAG file pays it, and tasks are forked from the scheduler, which has paid."""
     code = f"import sys\n{code}\nprint('airflow_client.client' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.stdout.strip().splitlines()[-1:] == [imported], done.stderr[-2000:]
