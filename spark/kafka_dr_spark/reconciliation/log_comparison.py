@@ -6,7 +6,7 @@ records are again those of the other: a long stretch is missing there, or was de
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,10 +84,7 @@ class SourceContents:
 
     def hold(self, high: Hashes) -> Mask:
         """Return whether the kept contents include each of these halves of fingerprints."""
-        found = np.zeros(len(high), np.bool_)
-        for _, kept in self.kept:
-            found |= np.isin(high, kept)
-        return found
+        return find_in(high, [kept for _, kept in self.kept])
 
 
 @dataclass
@@ -199,7 +196,7 @@ class LogComparison:
         found = np.empty(0, np.uint64)
         for window in self.contents.forgotten if len(unknown) else ():
             (records,) = yield [window]
-            found = np.append(found, unknown[np.isin(unknown, records.high)])
+            found = np.append(found, unknown[find_in(unknown, [records.high])])
         return lambda high: self.contents.hold(high) | np.isin(high, found)
 
     def _keys_of(self, missing: Unpaired, extra: Unpaired) -> Search:
@@ -215,6 +212,20 @@ class LogComparison:
             if records.size():
                 (keys.ours if window.side == SOURCE else keys.theirs)[window.start] = int(records.key[0])
         return keys
+
+
+def find_in(few: Hashes, many: Iterable[Hashes]) -> Mask:
+    """Return whether the arrays of `many` include each value of `few`.
+
+    np.isin would sort `many`: for a few values that takes twenty times as long.
+    """
+    wanted, places = np.unique(few, return_inverse=True)
+    found = np.zeros(len(wanted), np.bool_)
+    for values in many if len(wanted) else ():
+        at = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
+        found[at[wanted[at] == values]] = True
+    held: Mask = found[places]
+    return held
 
 
 def unique_values(high: Hashes) -> Hashes:
