@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow.sdk.configuration import conf
+from airflow.providers.common.compat.sdk import conf
 
 from kafka_dr.actions.access.trials import log_in_applications, try_applications
 from kafka_dr.actions.fencing.acl_fence import refuse_probe_without_rights
