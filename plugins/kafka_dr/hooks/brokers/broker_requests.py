@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, ClassVar, TypeVar
 
+from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import client_config, growing_pauses
@@ -128,14 +129,15 @@ class BrokerRequests:
 
     sends: ClassVar[frozenset[str]] = READS
 
-    def __init__(self, config: Mapping[str, Any], alias: str) -> None:
+    def __init__(self, config: Mapping[str, Any], alias: str, scope: DrillScope | None = None) -> None:
         """Check the settings; no request is sent yet.
 
         Args:
             config: the connection's settings, by librdkafka's keys.
             alias: the cluster's name in the topology, for errors.
+            scope: in a drill, what may be changed.
         """
-        self._config, self._alias = client_config(config, alias), alias
+        self._config, self._alias, self._scope = client_config(config, alias), alias, scope
         self._client: _BrokerClient | None = None
         self._using = Lock()
 

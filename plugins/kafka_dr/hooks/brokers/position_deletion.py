@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.broker_requests import READS, REQUEST_SECONDS, BrokerRequests, raise_code, require_answer
@@ -25,17 +24,6 @@ class PositionDeletion(BrokerRequests):
     """Deletes positions of groups on one cluster, by each group's coordinator."""
 
     sends = READS | {"OffsetDeleteRequest"}
-
-    def __init__(self, config: Mapping[str, Any], alias: str, scope: DrillScope | None = None) -> None:
-        """Check the settings; no request is sent yet.
-
-        Args:
-            config: the connection's settings, by librdkafka's keys.
-            alias: the cluster's name in the topology, for errors.
-            scope: in a drill, what may be changed.
-        """
-        super().__init__(config, alias)
-        self._scope = scope
 
     def delete(self, positions: Mapping[str, Iterable[TopicPartition]]) -> dict[str, KafkaUnavailable]:
         """Delete positions by group; return the error of each group that the brokers refuse.

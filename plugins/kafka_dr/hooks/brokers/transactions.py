@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.kafka_model.transactions import KnownTransaction, OpenTransaction, Producer, open_on
 from kafka_dr.domain.own_names import OwnNames
@@ -37,17 +36,6 @@ class ClusterTransactions(EveryBroker):
     """
 
     sends = READS | {"InitProducerIdRequest", "WriteTxnMarkersRequest"}
-
-    def __init__(self, config: Mapping[str, Any], alias: str, scope: DrillScope | None = None) -> None:
-        """Check the settings; no request is sent yet.
-
-        Args:
-            config: the connection's settings, by librdkafka's keys.
-            alias: the cluster's name in the topology, for errors.
-            scope: in a drill, what may be changed.
-        """
-        super().__init__(config, alias)
-        self._scope = scope
 
     def check(self) -> None:
         """Prove that transactions can be listed and aborted, before any fence.
