@@ -11,11 +11,10 @@ from kafka_dr.actions.flow_change.connector_changes import (
     correct_offsets,
     take_back_skips,
 )
-from kafka_dr.actions.flow_change.copied_offsets import mirrored_partitions
+from kafka_dr.actions.flow_change.copied_offsets import wait_for_stable_copies
 from kafka_dr.actions.flow_change.flow_progress import progress_after_return
 from kafka_dr.actions.flow_change.loops import refuse_common_names
 from kafka_dr.actions.flow_change.planned_change import planned_change
-from kafka_dr.actions.replication.stop import wait_for_stable_target_ends
 from kafka_dr.errors import DeadlinePassed, NotReady
 from kafka_dr.procedure.entries import OffsetsCorrected, SourceReturned
 from kafka_dr.procedure.progress import NotYet
@@ -88,10 +87,8 @@ def _moving_ends(procedure: Run, step: str) -> str:
 
     Another client that writes there must not keep the flow from going on.
     """
-    worker = changed_flow(procedure)
-    copies = {one.copy for one in mirrored_partitions(procedure, worker.topic_filter()) if one.copy_end}
     try:
-        wait_for_stable_target_ends(procedure, step, sorted(copies))
+        wait_for_stable_copies(procedure, step)
     except DeadlinePassed as error:
         return error.seen
     return ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kafka_dr.actions.flow_change.changed_flow import changed_flow
+from kafka_dr.actions.replication.stop import wait_for_stable_target_ends
 from kafka_dr.actions.scope.topic_settings import append_time_in
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.mirror_maker.flow_filter import FlowFilter
@@ -41,6 +42,16 @@ class MirroredPartition:
     def may_lag(self) -> bool:
         """Whether records after the stored offset may have been copied."""
         return self.copy_end > 0 and (self.stored is None or self.stored + 1 < self.log.end)
+
+
+def wait_for_stable_copies(procedure: Run, step: str) -> dict[TopicPartition, int]:
+    """Wait until the log ends of the flow's copies on the target stand still, and return them.
+
+    Raises:
+        DeadlinePassed: a log end still moves.
+    """
+    partitions = mirrored_partitions(procedure, changed_flow(procedure).topic_filter())
+    return wait_for_stable_target_ends(procedure, step, sorted({one.copy for one in partitions if one.copy_end}))
 
 
 def mirrored_partitions(procedure: Run, mirrors: FlowFilter) -> list[MirroredPartition]:

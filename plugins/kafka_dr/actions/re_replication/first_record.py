@@ -15,10 +15,9 @@ from collections.abc import Iterable, Mapping
 
 from kafka_dr.actions.flow_change.changed_flow import changed_flow
 from kafka_dr.actions.flow_change.connector_changes import change_settings, correct_offsets
-from kafka_dr.actions.flow_change.copied_offsets import MirroredPartition, mirrored_partitions
+from kafka_dr.actions.flow_change.copied_offsets import MirroredPartition, mirrored_partitions, wait_for_stable_copies
 from kafka_dr.actions.re_replication.scope import ChosenTopics, planned_copies
 from kafka_dr.actions.replication.reverse import refuse_loop
-from kafka_dr.actions.replication.stop import wait_for_stable_target_ends
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.re_replication.plan import ReReplicationPlan
@@ -141,8 +140,7 @@ def _stop_still(procedure: Run, step: str) -> None:
     worker = procedure.mirror_maker(procedure.flow)
     procedure.authority.hold()
     worker.stop_sources(deadline=procedure.request.deadlines.stop_seconds)
-    copies = {one.copy for one in mirrored_partitions(procedure, worker.topic_filter()) if one.copy_end}
-    wait_for_stable_target_ends(procedure, step, sorted(copies))
+    wait_for_stable_copies(procedure, step)
 
 
 def _set_stopped(procedure: Run, step: str, resets: Resets) -> None:

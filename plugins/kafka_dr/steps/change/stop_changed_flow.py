@@ -9,9 +9,9 @@ import pandas as pd
 
 from kafka_dr.actions.flow_change.changed_flow import changed_flow
 from kafka_dr.actions.flow_change.connector_changes import resume_as_returned
-from kafka_dr.actions.flow_change.copied_offsets import mirrored_partitions
+from kafka_dr.actions.flow_change.copied_offsets import wait_for_stable_copies
 from kafka_dr.actions.flow_change.planned_change import planned_change, refuse_other_configuration
-from kafka_dr.actions.replication.stop import STOPPED, wait_for_stable_target_ends
+from kafka_dr.actions.replication.stop import STOPPED
 from kafka_dr.actions.scope.internal_topics import offset_syncs_of
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.errors import SystemUnavailable
@@ -46,9 +46,7 @@ class StopChangedFlow(ProcedureStep):
             worker.stop(worker.checkpoint, deadline=seconds)
         with acting_under(procedure.authority, undo):
             worker.stop_sources(deadline=seconds)
-        partitions = mirrored_partitions(procedure, worker.topic_filter())
-        copies = sorted({one.copy for one in partitions if one.copy_end})
-        ends = wait_for_stable_target_ends(procedure, self.task_id, copies)
+        ends = wait_for_stable_copies(procedure, self.task_id)
         stored = {tp: last for tp, last in worker.offsets().of(flow.source).items() if last is not None}
         return ChangedFlowStopped(
             approval=approval,
