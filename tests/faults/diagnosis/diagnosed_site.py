@@ -239,18 +239,6 @@ class DiagnosedSite:
             yield
 
     @contextmanager
-    def member_on_target(self) -> Iterator[None]:
-        """A consumer of the group works on the target, without committing."""
-        login = self.site.lab.client_properties(TARGET, "admin")
-        consumer = Consumer({**login, "group.id": GROUP, "enable.auto.commit": False})
-        consumer.subscribe([self.site.remote(BUSY)])
-        try:
-            until(lambda: (consumer.poll(0.2), consumer.assignment())[1], "an assignment", 60.0)
-            yield
-        finally:
-            consumer.close()
-
-    @contextmanager
     def user(self, name: str, password: str) -> Iterator[None]:
         """A SCRAM user on both clusters inside this context."""
         credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)

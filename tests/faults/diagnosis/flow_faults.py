@@ -183,7 +183,7 @@ def group_moves(site: DiagnosedSite, fault: AbstractContextManager[object]) -> I
 @contextmanager
 def two_faults(site: DiagnosedSite) -> Iterator[None]:
     """The source connector's password is wrong, and the group works on the target."""
-    with group_moves(site, site.member_on_target()):
+    with group_moves(site, site.site.member_on_target()):
         site.finds("group_active_on_target")
         with site.put(**{SOURCE_JAAS: jaas("mm2", "wrong")}):
             yield
@@ -358,7 +358,7 @@ COMMON: dict[str, Case] = {
         (),
     ),
     "the group works on the target": (
-        lambda site: group_moves(site, site.member_on_target()),
+        lambda site: group_moves(site, site.site.member_on_target()),
         ("group_active_on_target",),
         (),
     ),

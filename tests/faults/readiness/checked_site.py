@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -140,6 +140,18 @@ class CheckedSite:
     def has_copies(self, *topics: str) -> bool:
         """Whether the target has these source topics."""
         return {*map(self.remote, topics)} <= self.admins[TARGET].list_topics(timeout=_SECONDS).topics.keys()
+
+    @contextmanager
+    def member_on_target(self) -> Iterator[None]:
+        """A consumer of the moving group works on the target, without committing."""
+        login = self.lab.client_properties(TARGET, "admin")
+        consumer = Consumer({**login, "group.id": GROUP, "enable.auto.commit": False})
+        consumer.subscribe([self.remote(BUSY)])
+        try:
+            until(lambda: (consumer.poll(0.2), consumer.assignment())[1], "an assignment", 60.0)
+            yield
+        finally:
+            consumer.close()
 
     def commit(self, group: str, topic: str, position: int) -> None:
         """Commit a position of a group on the first partition of a source topic."""

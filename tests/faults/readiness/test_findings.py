@@ -34,7 +34,6 @@ from kafka_dr.domain.readiness.owners import MARKER_ENTRY
 from lab.environment.connect import call_worker, connector_config, connector_name
 from tests.faults.readiness.checked_site import (
     BUSY,
-    GROUP,
     IDLE,
     CheckedSite,
     ca_certificate,
@@ -204,19 +203,6 @@ def user_of_a_client(site: CheckedSite) -> Iterator[None]:
 
 
 @contextmanager
-def member_on_the_target(site: CheckedSite) -> Iterator[None]:
-    """A consumer of a moving group has been started on the target."""
-    login = site.lab.client_properties(TARGET, "admin")
-    consumer = Consumer({**login, "group.id": GROUP, "enable.auto.commit": False})
-    consumer.subscribe([site.remote(BUSY)])
-    try:
-        until(lambda: (consumer.poll(0.2), consumer.assignment())[1], "an assignment", 60.0)
-        yield
-    finally:
-        consumer.close()
-
-
-@contextmanager
 def marker_deleted(site: CheckedSite) -> Iterator[None]:
     """Somebody deletes the ACL entry that shows whether anybody puts ACL entries back; the watcher sets it again."""
     entry = AclBinding(
@@ -332,7 +318,7 @@ CASES: dict[str, tuple[Callable[[CheckedSite], Fault], tuple[str, ...], tuple[st
         (),
     ),
     "a client's user is on the source only": (user_of_a_client, ("users_exist_on_target",), ()),
-    "a group has members on the target": (member_on_the_target, ("groups_idle_on_target",), ()),
+    "a group has members on the target": (CheckedSite.member_on_target, ("groups_idle_on_target",), ()),
     "anonymous clients are exempt": (
         lambda site: site.topology(
             lambda topology: topology["clusters"][SOURCE]["principals"]["exempt"].append("User:ANONYMOUS")

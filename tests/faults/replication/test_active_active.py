@@ -54,8 +54,8 @@ class Pair:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Both clusters have records and copies, and groups their positions; west's own clients go on for the block."""
-        with self.west.writing(), self.resident.reading():
-            with self.east.writing():
+        with self.west.working(), self.resident.working():
+            with self.east.working():
                 copied = self.topics.copied
                 until(lambda: min(copied(EAST, WEST), copied(WEST, EAST)) > 50, "copies", 120.0)
                 time.sleep(3)
@@ -85,7 +85,7 @@ class Pair:
     def come_back(self, **suffers: dict[str, Any]) -> dict[str, int]:
         """Let moved clients work on west, return them while west's own go on, and judge where their groups go on."""
         moved = OwnProducer(self.lab, WEST, places(), "moved")
-        with moved.writing():
+        with moved.working():
             time.sleep(8)
         assert not moved.refused
         self.topics.read_on(WEST, {**GLOBAL_VIEWS, "local-all": 0.5})
@@ -113,7 +113,7 @@ class Pair:
     def judge_both_flows(self) -> None:
         """Assert that both clusters' clients write again, that both flows copy, and that no record is missing."""
         east = OwnProducer(self.lab, EAST, places(), "returned")
-        with east.writing():
+        with east.working():
             time.sleep(5)
         assert not east.refused
         for here, there in ((EAST, WEST), (WEST, EAST)):

@@ -47,13 +47,13 @@ class Aggregation:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """The other region writes and the hub's own group reads; both go on until the end of the block."""
-        with self.other.writing():
-            with OwnProducer(self.lab, REGION, places(), "region").writing() as region:
+        with self.other.working():
+            with OwnProducer(self.lab, REGION, places(), "region").working() as region:
                 copied = self.topics.copied
                 until(lambda: min(copied(HUB, REGION), copied(HUB, OTHER)) > 50, "copies", 120.0)
                 time.sleep(3)
             assert not region.refused
-            with self.analysts.reading():
+            with self.analysts.working():
                 until(lambda: self.analysts.read > 0, "the hub's own readers", 60.0)
                 self.left = self.topics.place(REGION, GROUPS, places())
                 yield
@@ -72,7 +72,7 @@ class Aggregation:
 
     def return_to_region(self, **suffers: dict[str, Any]) -> dict[str, int]:
         """Let moved clients work on the hub, return them, and judge where their groups go on."""
-        with OwnProducer(self.lab, HUB, places(), "moved").writing() as moved:
+        with OwnProducer(self.lab, HUB, places(), "moved").working() as moved:
             time.sleep(8)
         assert not moved.refused
         self.topics.read_on(HUB, {"region-0": 0.0, "region-1": 0.5, "region-2": 1.0})

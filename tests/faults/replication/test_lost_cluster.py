@@ -116,7 +116,7 @@ def aggregation(state: Path, folder: Path) -> Iterator[Aggregation]:
             for dag_id in () if made.lab.load().airflow else (always_on.RECORDER, always_on.WATCHER):
                 always_on.start(made.lab, dag_id)
             producers = [OwnProducer(made.lab, region, PLACES) for region in REGIONS]
-            with producers[0].writing(), producers[1].writing():
+            with producers[0].working(), producers[1].working():
                 time.sleep(8)
             assert not any(producer.refused for producer in producers)
             made.place_groups()

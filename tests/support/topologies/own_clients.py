@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -35,7 +35,30 @@ def commit(lab: Lab, alias: str, group: str, positions: dict[Place, int]) -> Non
         future.result(30)
 
 
-class OwnProducer:
+class OwnClient:
+    """Works in a thread of its own until it is stopped.
+
+    Attributes:
+        refused: names of errors.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=work, daemon=True)
+        self.refused = set[str]()
+
+    @contextmanager
+    def working(self) -> Iterator[Self]:
+        """Work for the block."""
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            self._thread.join(40)
+
+
+class OwnProducer(OwnClient):
     """Writes unique records to partitions of one cluster until it is stopped.
 
     Args:
@@ -47,11 +70,10 @@ class OwnProducer:
     """
 
     def __init__(self, lab: Lab, alias: str, places: Iterable[Place], name: str | None = None) -> None:
+        super().__init__(self._write)
         self._settings: dict[str, Any] = {**lab.client_properties(alias, "producer"), "log_level": 0}
         self._name, self._places = name or alias, list(places)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write, daemon=True)
-        self.acknowledged, self.refused = 0, set[str]()
+        self.acknowledged = 0
 
     def _write(self) -> None:
         producer = Producer({**self._settings, "linger.ms": 5, "message.timeout.ms": TIMEOUT_MS})
@@ -70,18 +92,8 @@ class OwnProducer:
         else:
             self.acknowledged += 1
 
-    @contextmanager
-    def writing(self) -> Iterator[OwnProducer]:
-        """Write for the block."""
-        self._thread.start()
-        try:
-            yield self
-        finally:
-            self._stop.set()
-            self._thread.join(40)
 
-
-class OwnConsumer:
+class OwnConsumer(OwnClient):
     """Reads topics of one cluster in a group of its own until it is stopped.
 
     Attributes:
@@ -90,6 +102,7 @@ class OwnConsumer:
     """
 
     def __init__(self, lab: Lab, alias: str, group: str, topics: Iterable[str]) -> None:
+        super().__init__(self._read)
         self._settings: dict[str, Any] = {
             **lab.client_properties(alias, "consumer"),
             "group.id": group,
@@ -97,9 +110,7 @@ class OwnConsumer:
             "log_level": 0,
         }
         self._topics = list(topics)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self.read, self.refused = 0, set[str]()
+        self.read = 0
 
     def _read(self) -> None:
         consumer = Consumer(self._settings)
@@ -111,13 +122,3 @@ class OwnConsumer:
             elif message is not None:
                 self.read += 1
         consumer.close()
-
-    @contextmanager
-    def reading(self) -> Iterator[OwnConsumer]:
-        """Read for the block."""
-        self._thread.start()
-        try:
-            yield self
-        finally:
-            self._stop.set()
-            self._thread.join(40)
