@@ -289,6 +289,9 @@ class RoundTrips(LostSourceRehearsal):
         self._add_acknowledgements(number)
         trip = Trip(number, dag_id, source, target, evidence, folder, before=before, approver=self.approver, **facts)
         if trip.flows_on:
+            if dag_id == UNPLANNED:
+                # Log ends that stand still say nothing of a flow whose worker has just been started.
+                self.await_state("RUNNING", STILL_SECONDS, back=True)
             self.await_copies()
         self.meddle(trip)
         verdict = self._check_trip(trip, writes)
