@@ -183,31 +183,29 @@ class Rehearsal:
         """Start a site's killed brokers or Connect workers (`broker-ALIAS`, `connect-ALIAS`), and await answers."""
         start_processes(self.lab, name)
 
-    def await_state(self, state: str, seconds: float = 0.0, back: bool = False) -> None:
+    def await_state(self, state: str, seconds: float = 0.0) -> None:
         """Wait until MirrorMaker 2's source connector and its tasks have been in `state` for `seconds` without break.
 
-        `state` is Connect's state, RUNNING or PAUSED; `back`: of the flow from target to source.
+        `state` is Connect's state, RUNNING or PAUSED.
         """
-        since, flow = time.monotonic(), (self.target, self.source) if back else (self.source, self.target)
+        since = time.monotonic()
 
         def reached() -> bool:
             nonlocal since
-            if not self._is_in_state(state, *flow):
+            if not self._is_in_state(state):
                 since = time.monotonic()
                 return False
             return time.monotonic() - since >= seconds
 
         if not wait_for(reached, RESTART_SECONDS):
             raise TimeoutError(
-                f"the source connector {'->'.join(flow)} or one of its tasks is not {state} after"
-                f" {RESTART_SECONDS:.0f} s; read the log of connect-{flow[1]}"
+                f"the source connector {self.source}->{self.target} or one of its tasks is not {state} after"
+                f" {RESTART_SECONDS:.0f} s; read the log of connect-{self.target}"
             )
 
-    def _is_in_state(self, state: str, source: str, target: str) -> bool:
+    def _is_in_state(self, state: str) -> bool:
         try:
-            answer = call_worker(
-                self.lab, target, "GET", f"/connectors/{connector_name(source, target, 'source')}/status"
-            )
+            answer = self._connector("GET", "status")
         except requests.Timeout:
             # The machine is busy: `await_state` asks again.
             return False
