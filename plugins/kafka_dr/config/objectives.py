@@ -44,6 +44,18 @@ class Objectives(Model):
         return None if self == Objectives() else self.model_dump(mode="json")
 
 
+class WarmMachine(Model):
+    """A machine that can run procedures without the site's Airflow, and proves it.
+
+    Attributes:
+        machine: its host name, as `hostname` prints it there.
+        days: how old the newest procedure of this flow may be that the command `run` completed on it.
+    """
+
+    machine: _ShortText
+    days: _Days = 31
+
+
 class ReadinessLimits(Model):
     """Limits beyond which the DAG readiness_check says that a flow is not ready.
 
@@ -54,6 +66,7 @@ class ReadinessLimits(Model):
         lag_records, lag_bytes: how much the target may lack; None: any amount.
         copied_share: which share of the records written since the last check the target must have copies of.
         certificate_days: how long each certificate must still be valid; a shorter time is a warning.
+        warm_machine: the machine that must prove itself; None: none is awaited.
     """
 
     record_age_seconds: Seconds = 60.0
@@ -63,3 +76,4 @@ class ReadinessLimits(Model):
     lag_bytes: Annotated[int, Field(strict=True, ge=0)] | None = None
     copied_share: Annotated[float, Field(strict=True, ge=0, le=1)] = 0.5
     certificate_days: Annotated[float, Field(strict=True, ge=0, le=3650)] = 14.0
+    warm_machine: WarmMachine | None = None

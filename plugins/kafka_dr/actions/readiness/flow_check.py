@@ -29,6 +29,7 @@ from kafka_dr.actions.readiness.signs import (
     offset_sync_at,
     recorder_pace,
     sample_at,
+    warm_machine_proof,
     watcher_at,
 )
 from kafka_dr.actions.readiness.topic_ids import known_topic_ids
@@ -58,6 +59,7 @@ from kafka_dr.domain.readiness.signs import (
     quiet_findings,
     recorder_findings,
     topics_awaited,
+    warm_machine_findings,
     watcher_findings,
 )
 from kafka_dr.domain.readiness.state import Figure, Gravity, ReadinessFinding, findings_of, unknown_figures
@@ -224,6 +226,9 @@ class FlowCheck:
             self._judge_movements(observation, signs)
         today, days = self._answer("fingerprint", fingerprint), procedure.flow.objectives.drill_days
         self._findings += drill_findings(newest_drill(procedure), today, days, self._now)
+        if warm := limits.warm_machine:
+            proof = warm_machine_proof(procedure, warm.machine)
+            self._findings += warm_machine_findings(warm.machine, proof, self._seconds_now, warm.days)
         return lag
 
     def _read_sign(self, read: Callable[[Run], T]) -> tuple[T, float]:

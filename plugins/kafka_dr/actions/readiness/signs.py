@@ -11,15 +11,17 @@ from kafka_dr.actions.scope.internal_topics import syncs_place
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.config.storage import Recorder
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.domain.readiness.signs import RecorderPace
+from kafka_dr.domain.readiness.signs import RecorderPace, WarmMachineProof
 from kafka_dr.domain.recorder_rows import sample_details
 from kafka_dr.hooks.archive import Archive
 from kafka_dr.hooks.brokers.record import digest_of
 from kafka_dr.hooks.certificates import end_of_pem, end_of_server, read_pem
+from kafka_dr.procedure.entries import ProcedureClosed, ProcedureOpened, facts_of
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedures import COMMAND_RUN
 from kafka_dr.recorder.journal_notes import name_in_journal
 from kafka_dr.recorder.loop import SAMPLES
-from kafka_dr.vocabulary import Step
+from kafka_dr.vocabulary import Entry, Outcome, Step
 
 _SECONDS = 10.0
 
@@ -73,6 +75,23 @@ def recorder_pace(procedure: Run) -> RecorderPace | None:
         return None
     newest = max(rows.drop_null().to_pylist(), key=lambda row: row["at"], default={"details": "{}"})
     return RecorderPace.of(sample_details(newest["details"]))
+
+
+def warm_machine_proof(procedure: Run, machine: str) -> WarmMachineProof | None:
+    """Return the newest procedure of a run's flow that the command `run` completed on a machine; None without one."""
+    journal, flow = procedure.journal, (procedure.request.source, procedure.request.target)
+    opened = {
+        entry.procedure_id
+        for entry, fact in facts_of(journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED), ProcedureOpened)
+        if fact.run_id.startswith(COMMAND_RUN) and fact.opened_on == machine and (fact.source, fact.target) == flow
+    }
+    closed = facts_of(journal.entries(step=Step.CLOSE_PROCEDURE, kind=Entry.CLOSED), ProcedureClosed)
+    proofs = [
+        WarmMachineProof(entry.procedure_id, entry.at.timestamp())
+        for entry, fact in closed
+        if entry.procedure_id in opened and fact.outcome == Outcome.COMPLETED
+    ]
+    return max(proofs, key=lambda proof: proof.ended_at, default=None)
 
 
 def _archive(procedure: Run, recorder: Recorder) -> Archive:

@@ -23,11 +23,9 @@ from kafka_dr.hooks.journal.tables import JournalEntry
 from kafka_dr.hooks.private_files import private_file
 from kafka_dr.procedure.entries import LeaseTaken, ProcedureOpened, facts_of, newest_fact
 from kafka_dr.procedure.run import Identity
-from kafka_dr.procedures import PROCEDURES
+from kafka_dr.procedures import COMMAND_RUN, PROCEDURES
 from kafka_dr.vocabulary import Entry, Step
 
-#: Prefix of run ids that run_procedure made; the database of the site's Airflow does not have these runs.
-_STARTED_HERE = "command__"
 #: File in the folder of a command's Airflow; names the run in the database of that folder.
 _FILE = "run.json"
 
@@ -48,7 +46,7 @@ class RequestedRun:
     @property
     def started_here(self) -> bool:
         """Whether run_procedure started the run; the database of the site's Airflow then does not have the run."""
-        return self.run_id.startswith(_STARTED_HERE)
+        return self.run_id.startswith(COMMAND_RUN)
 
 
 def new_run(dag_id: str, conf: dict[str, Any]) -> RequestedRun:
@@ -57,7 +55,7 @@ def new_run(dag_id: str, conf: dict[str, Any]) -> RequestedRun:
     Raises:
         BadInput: there is no procedure of this name, or the procedure does not take one of the params.
     """
-    run = RequestedRun(dag_id, f"{_STARTED_HERE}{datetime.now(UTC).isoformat()}", conf)
+    run = RequestedRun(dag_id, f"{COMMAND_RUN}{datetime.now(UTC).isoformat()}", conf)
     refuse_unknown_params(run)
     return run
 

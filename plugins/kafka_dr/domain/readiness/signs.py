@@ -105,6 +105,35 @@ def recorder_findings(age: float | None, interval_seconds: float) -> Iterator[Re
 
 
 @dataclass(frozen=True)
+class WarmMachineProof:
+    """The newest procedure of a flow that the command `run` completed on the warm machine; `ended_at` since 1970."""
+
+    procedure_id: str
+    ended_at: float
+
+
+def warm_machine_findings(
+    machine: str, proof: WarmMachineProof | None, now: float, days: float
+) -> Iterator[ReadinessFinding]:
+    """Yield a finding unless the warm machine has proved lately that it runs procedures without the site's Airflow.
+
+    Args:
+        proof: None: it never did.
+        days: how old the proof may be.
+    """
+    if proof is None:
+        seen = "no procedure of this flow"
+    elif now - proof.ended_at > days * 86_400:
+        age = _seconds(now - proof.ended_at, days * 86_400)
+        seen = f"no procedure of this flow since {proof.procedure_id}, which ended {age} ago"
+    else:
+        return
+    yield ReadinessFinding(
+        "warm_machine_unproven", Gravity.UNVERIFIED, machine, f"the command run completed on {machine} {seen}"
+    )
+
+
+@dataclass(frozen=True)
 class RecorderPace:
     """How the flight recorder keeps up, by its newest sample; times in seconds.
 

@@ -12,6 +12,7 @@ from kafka_dr.domain.readiness.lag import FlowLag, PartitionLag
 from kafka_dr.domain.readiness.movements import Movement, moved_on
 from kafka_dr.domain.readiness.signs import (
     RecorderPace,
+    WarmMachineProof,
     certificate_findings,
     growth_findings,
     heartbeat_findings,
@@ -19,6 +20,7 @@ from kafka_dr.domain.readiness.signs import (
     pace_findings,
     quiet_findings,
     recorder_findings,
+    warm_machine_findings,
     watcher_findings,
 )
 from kafka_dr.domain.readiness.state import Gravity
@@ -127,3 +129,14 @@ def test_topics_that_come_and_go_do_not_move() -> None:
         assert moved_on(after, dict.fromkeys(names, 5), 2.0).changed_to is None
     churned = moved_on(before, {**dict.fromkeys([*names[2:], "new"], 5), "topic-100": 6}, 1.0)
     assert (churned.changed_from, churned.changed_to) == (0.0, 1.0)
+
+
+def test_a_warm_machine_must_prove_itself() -> None:
+    """A proof that is as old as it may be still counts; the finding names the machine and its last run."""
+    proof = WarmMachineProof("reconcile_clusters-1", 0.0)
+    assert not [*warm_machine_findings("standby-1", proof, 31 * DAY, 31)]
+    (old,) = warm_machine_findings("standby-1", proof, 32 * DAY, 31)
+    (never,) = warm_machine_findings("standby-1", None, 0.0, 31)
+    assert {old.id, never.id} == {"warm_machine_unproven"} and old.severity == never.severity == Gravity.UNVERIFIED
+    assert "reconcile_clusters-1" in old.text and "standby-1" in old.text and "at most 744 h" in old.text
+    assert "no procedure" in never.text

@@ -21,8 +21,9 @@ from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import BadInput, ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.brokers.group_requests import Position
 from kafka_dr.hooks.journal.journal import Journal
-from kafka_dr.procedure.entries import DrillJudged
+from kafka_dr.procedure.entries import DrillJudged, ProcedureClosed, ProcedureOpened
 from kafka_dr.procedure.find import flows_to_check
+from kafka_dr.procedures import COMMAND_RUN
 from kafka_dr.steps.always_on.check_flows import CHANGES, CheckFlows
 from kafka_dr.vocabulary import Step
 
@@ -320,6 +321,36 @@ def test_signs_of_life_are_looked_at(site: Site, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("kafka_dr.actions.readiness.flow_check.certificate_ends", lambda _run: {"primary CA": now - 1})
     found = {finding["id"] for finding in site.check()["findings"]}
     assert {"replication_latency", "certificate_ends"} <= found and 100 <= site.document()["ages"]["heartbeat"] < 160
+
+
+def completed_by_command(journal: Journal, procedure_id: str, machine: str, **changes: Any) -> None:
+    """A run of the command `run` that was opened on a machine, and closed."""
+    facts = {"run_id": f"{COMMAND_RUN}2026", "source": "primary", "target": "standby", "outcome": "completed"} | changes
+    opened = ProcedureOpened(
+        dag_id="reconcile_clusters", run_id=facts["run_id"], source=facts["source"], target=facts["target"],
+        reason="proof", triggered_at="2026-01-01T00:00:00+00:00", request={}, opened_on=machine,
+    )  # fmt: skip
+    closed = ProcedureClosed(
+        outcome=facts["outcome"], failing_step=None, reason_for_outcome="", digest="0" * 64, signature=None
+    )
+    journal.append(procedure_id, Step.OPEN_PROCEDURE, opened.kind, 0, opened.payload())
+    journal.append(procedure_id, Step.CLOSE_PROCEDURE, closed.kind, 0, closed.payload())
+
+
+def test_a_warm_machine_is_awaited_where_the_topology_names_one(site: Site) -> None:
+    """Only a completed run of the command, of this flow, on this machine counts."""
+    healthy = site.ids()
+    topology = json.loads(site.bench.topology.read_text())
+    topology["flows"][0]["readiness"] = {"warm_machine": {"machine": "standby-1"}}
+    site.bench.topology.write_text(json.dumps(topology))
+    assert site.ids() == healthy | {"warm_machine_unproven"}
+    completed_by_command(site.bench.journal, "other-machine", "primary-1")
+    completed_by_command(site.bench.journal, "in-airflow", "standby-1", run_id="manual__2026")
+    completed_by_command(site.bench.journal, "other-flow", "standby-1", source="standby", target="primary")
+    completed_by_command(site.bench.journal, "failed", "standby-1", outcome="failed")
+    assert site.ids() == healthy | {"warm_machine_unproven"}
+    completed_by_command(site.bench.journal, "proof", "standby-1")
+    assert site.ids() == healthy
 
 
 def test_checkpoints_that_stop_although_groups_move_are_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
