@@ -239,7 +239,7 @@ DIAGNOSE_REPLICATION = ProcedureDefinition(
 )
 #: How the ids of runs of failover_drill begin that schedule_drills starts.
 DUE_RUN = "due__"
-#: How the ids of runs begin that the command `run` started: the database of the site's Airflow does not have these runs.
+#: How the ids of runs begin that the command `run` started; the database of the site's Airflow does not have them.
 COMMAND_RUN = "command__"
 #: Acts on the procedure that holds the pair of clusters, and writes to that procedure's journal.
 ABORT_PROCEDURE = ProcedureDefinition("abort_procedure", (Step.ABORT_PROCEDURE,), ENDS, Step.ABORT_PROCEDURE)

@@ -32,7 +32,7 @@ SECONDS = 900.0
 
 
 class WarmMachine:
-    """Airflow's Python, settings and files of the machine's own; of the lab's files only the journal and the archive."""
+    """Settings and files of the machine's own; of the lab's files it uses only the journal and the archive."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab, self.folder, self.own = lab, folder, folder / "own"
@@ -146,7 +146,7 @@ def await_warm_machine(lab: Lab) -> None:
 
 
 def test_the_standby_machine_fails_over_without_airflow(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """It proves itself by itself, which the site's readiness sees; then site and Airflow are lost, and it moves clients."""
+    """It proves itself, which readiness sees; then the site and its Airflow are lost, and it moves the clients."""
     made = LostSourceRehearsal(fresh_lab("identity"), tmp_path / "rehearsal", 3307, 500, scale=0.05, groups=6)
     lab = made.lab
     machine = WarmMachine(lab, tmp_path / "machine")
