@@ -1,9 +1,11 @@
 """Writes the DAG files into a folder of Airflow; each imports the DAG of the installed package.
 
     switchback install-dags FOLDER
+    switchback install-dags FOLDER --remove
 
 Run it again after an upgrade: files of an older version are replaced, files of DAGs that went are removed. Nothing is
-written if one of the names is a file that this command did not write, or that somebody has changed.
+written if one of the names is a file that this command did not write, or that somebody has changed. With --remove all
+files are removed that this command wrote, and that nobody has changed since.
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ _FIRST_LINE = re.compile(r"# Written by `switchback install-dags`, version (\S+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 if the folder has the DAG files of this version, 2 if nothing was written."""
+    """Run the command; return 0 if the folder is as asked, 2 if nothing was written."""
     options = _parser().parse_args(arguments)
     try:
-        done = install_dags(options.folder)
+        done = remove_dags(options.folder) if options.remove else install_dags(options.folder)
     except (BadInput, OSError) as error:
         refused = isinstance(error, BadInput)
         print(f"nothing was written: {error}" if refused else f"stopped: {error}", file=sys.stderr)
@@ -38,13 +40,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_json({"folder": str(options.folder), "version": __version__, **done})
     else:
         print("\n".join(f"{name}: {what}" for what, names in done.items() for name in names))
-        print(f"{options.folder} has the DAG files of Switchback {__version__}.")
+        print(
+            f"{options.folder} has no DAG file of Switchback; files that somebody changed were left."
+            if options.remove
+            else f"{options.folder} has the DAG files of Switchback {__version__}."
+        )
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser("install_dags", __doc__)
     parser.add_argument("folder", type=Path, help="a folder from which Airflow reads DAG files")
+    parser.add_argument("--remove", action="store_true", help="remove what this command wrote")
     add_json(parser)
     return parser
 
@@ -63,7 +70,7 @@ def install_dags(folder: Path) -> dict[str, list[str]]:
         )
     wanted = {path.name: dag_file(path.stem) for path in sorted(dags_folder().glob("*.py"))}
     folder.mkdir(parents=True, exist_ok=True)
-    present = {path.name: path.read_text(encoding="utf-8", errors="replace") for path in sorted(folder.glob("*.py"))}
+    present = _files_in(folder)
     foreign = [name for name in sorted(wanted) if (folder / name).exists() and not _is_ours(present.get(name, ""))]
     if foreign:
         raise BadInput(
@@ -83,6 +90,24 @@ def install_dags(folder: Path) -> dict[str, list[str]]:
         "unchanged": [name for name, text in wanted.items() if present.get(name) == text],
         "removed": gone,
     }
+
+
+def remove_dags(folder: Path) -> dict[str, list[str]]:
+    """Remove the files of this command from a folder, of any version; return their names, and those that were left.
+
+    Files are left that this command did not write, or that somebody has changed, if a DAG of this version has the name.
+    """
+    wanted = {path.name for path in dags_folder().glob("*.py")}
+    present = _files_in(folder)
+    ours = [name for name, text in present.items() if _is_ours(text)]
+    for name in ours:
+        (folder / name).unlink()
+    return {"removed": ours, "left": sorted(wanted & present.keys() - set(ours))}
+
+
+def _files_in(folder: Path) -> dict[str, str]:
+    """Return name -> content of the Python files in a folder."""
+    return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in sorted(folder.glob("*.py"))}
 
 
 def dag_file(stem: str) -> str:

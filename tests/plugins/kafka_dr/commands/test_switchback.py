@@ -127,6 +127,18 @@ def test_an_upgrade_replaces_and_removes(
     assert f"version {__version__}," in (wheel / "failback.py").read_text()
 
 
+def test_dags_are_removed_again(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What somebody has changed is left and named; a stranger's DAG stays; the second run has nothing to do."""
+    installed(wheel, capsys)
+    (wheel / "orders.py").write_text("a DAG of somebody else")
+    (wheel / "failback.py").write_text(f"{dag_file('failback')}# changed\n")
+    for removed in (["planned_failover.py"], []):
+        assert main(["install-dags", str(wheel), "--remove", "--json"]) == 0
+        done = json.loads(capsys.readouterr().out)
+        assert (done["removed"], done["left"]) == (removed, ["failback.py"])
+    assert sorted(path.name for path in wheel.iterdir()) == ["failback.py", "orders.py"]
+
+
 @pytest.mark.parametrize("text", ["a DAG of somebody else", dag_file("failback") + "# changed\n"])
 def test_a_file_of_somebody_else_is_left_alone(text: str, wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Refused by name before anything is written."""
