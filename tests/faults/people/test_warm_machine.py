@@ -29,6 +29,7 @@ from tests.support.rehearsals import kept_if_it_fails
 PROVE = ROOT / "runbooks" / "examples" / "warm_machine" / "prove.sh"
 CONF = {"source": "primary", "target": "standby", "reason": "the primary site is lost", "confirm_seconds": 6}
 SECONDS = 900.0
+ASKED_OR_ENDED = "User name of the person who answers: |outcome="
 
 
 class WarmMachine:
