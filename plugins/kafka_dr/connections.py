@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, conf
@@ -38,6 +39,7 @@ class Connections:
 
     @cached_property
     def _read(self) -> Callable[[str], Connection]:
+        _serialise_requests_of_tasks()
         return cache(BaseHook.get_connection)
 
     def systems(self, request: Request, topology: Topology) -> Systems:
@@ -249,6 +251,32 @@ def stored_outside_airflow(connection_id: str) -> Connection:
         f"Set AIRFLOW_CONN_{connection_id.upper()} in the environment of every Airflow process, or store"
         f" {connection_id} in the secrets backend that workers read.",
     )
+
+
+def serialise_requests(decoder: Any) -> None:
+    """Let one thread at a time use a class of Airflow that asks the task's supervisor by its method `send`.
+
+    In Airflow 3.1 threads that ask at once read each other's answers from the one socket: a thread gets the login of
+    another cluster, or waits for ever. Later versions have a lock of their own.
+    """
+    if hasattr(decoder, "_thread_lock"):
+        return
+    send, lock = decoder.send, RLock()
+
+    @wraps(send)
+    def send_alone(self: Any, message: Any) -> Any:
+        with lock:
+            return send(self, message)
+
+    decoder.send = send_alone
+
+
+@cache
+def _serialise_requests_of_tasks() -> None:
+    # Imported here: web pages read connections without a supervisor.
+    from airflow.sdk.execution_time.comms import CommsDecoder  # noqa: PLC0415
+
+    serialise_requests(CommsDecoder)
 
 
 def _filled_in(connection: Connection) -> dict[str, Any]:

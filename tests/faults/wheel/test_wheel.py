@@ -161,6 +161,38 @@ def test_every_module_is_imported(site: WheelSite) -> None:
     assert site.run("python", "-c", program).splitlines()[-1] == "imported"
 
 
+def test_threads_of_a_task_get_their_own_answers(site: WheelSite) -> None:
+    """A task's threads read connections at once; Airflow 3.1 itself mixes up what its supervisor answers them."""
+    program = """if True:
+        import os, socket, sys
+        from concurrent.futures import ThreadPoolExecutor
+        from threading import Thread, Timer
+        import msgspec
+        from airflow.sdk.execution_time.comms import (
+            CommsDecoder, GetVariable, VariableResult, _RequestFrame, _ResponseFrame,
+        )
+        from kafka_dr.connections import Connections
+
+        def answer(requests):
+            decoder, read = msgspec.msgpack.Decoder(_RequestFrame), requests.makefile("rb")
+            while length := read.read(4):
+                asked = decoder.decode(read.read(int.from_bytes(length, "big")))
+                result = VariableResult(key=asked.body["key"], value="v" * 500)
+                requests.sendall(_ResponseFrame(id=asked.id, body=result.model_dump()).as_bytes())
+
+        Connections()._read
+        task, supervisor = socket.socketpair()
+        Thread(target=answer, args=(supervisor,), daemon=True).start()
+        comms, names = CommsDecoder(socket=task), [f"name-{number}" for number in range(2000)]
+        Timer(120, lambda: os._exit(3)).start()
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda name: comms.send(GetVariable(key=name)).key, names))
+        print("own answers" if answers == names else "mixed", flush=True)
+        os._exit(0)
+    """
+    assert site.run("python", "-c", program).splitlines()[-1] == "own answers"
+
+
 def test_a_run_by_command_is_refused_while_the_scheduler_runs(site: WheelSite) -> None:
     """Whether the scheduler lives is asked of this minor's own command line."""
     conf = json.dumps({"source": "primary", "target": "standby", "reason": "smoke"})

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 from airflow.sdk import Connection
@@ -11,6 +14,7 @@ from airflow.sdk.execution_time.secrets import (
     DEFAULT_SECRETS_SEARCH_PATH_WORKERS,
 )
 from airflow.secrets.environment_variables import EnvironmentVariablesBackend
+from kafka_dr import connections as connections_module
 from kafka_dr.connections import _AIRFLOWS_DATABASE, Connections
 from kafka_dr.errors import BadInput, BindingBroken
 from kafka_dr.hooks.http_tls import HttpTls
@@ -315,3 +319,35 @@ def test_a_missing_kafka_connection_is_named() -> None:
     """A trial of an application's login tells it, too."""
     with pytest.raises(BadInput, match="Connection kafka_nowhere does not exist"):
         Connections().kafka("kafka_nowhere")
+
+
+class Supervised:
+    """Asks by two acts, as Airflow does: a thread that comes between them gets the other's answer."""
+
+    def __init__(self, wait_seconds: float) -> None:
+        self._wait_seconds, self._asked, self._all_asked = wait_seconds, "", Barrier(4)
+
+    def send(self, message: str) -> str:
+        """Return the answer to the newest question, once four have asked or the time is up."""
+        self._asked = message
+        with suppress(BrokenBarrierError):
+            self._all_asked.wait(self._wait_seconds)
+        return f"answer to {self._asked}"
+
+
+def asked_at_once(supervisor: Supervised) -> list[str]:
+    """What four threads are answered."""
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(supervisor.send, "abcd"))
+
+
+def test_threads_ask_the_supervisor_one_after_another() -> None:
+    """Airflow 3.1 has no lock; a class that has one stays as it is."""
+    locked = type("Locked", (Supervised,), {"_thread_lock": None})
+    own = locked.send
+    connections_module.serialise_requests(locked)
+    assert locked.send is own
+    unlocked = type("Unlocked", (Supervised,), {"send": Supervised.send})
+    assert len(set(asked_at_once(unlocked(60.0)))) == 1
+    connections_module.serialise_requests(unlocked)
+    assert asked_at_once(unlocked(0.05)) == [f"answer to {one}" for one in "abcd"]
