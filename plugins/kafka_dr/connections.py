@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache, cached_property, wraps
 from pathlib import Path
 from threading import RLock
@@ -40,7 +41,13 @@ class Connections:
     @cached_property
     def _read(self) -> Callable[[str], Connection]:
         _serialise_requests_of_tasks()
-        return cache(BaseHook.get_connection)
+        return cache(_existing)
+
+    def read_ahead(self, connection_ids: Iterable[str]) -> None:
+        """Read connections in this thread, so that others find them read; one that does not exist is left out."""
+        for connection_id in connection_ids:
+            with suppress(BadInput):
+                self._read(connection_id)
 
     def systems(self, request: Request, topology: Topology) -> Systems:
         """Return the clients of all outside systems for one run, whose checked params are `request`."""
@@ -64,15 +71,7 @@ class Connections:
         Raises:
             BadInput: the connection does not exist, or no servers are in it.
         """
-        try:
-            config = _filled_in(self._read(connection_id))
-        except AirflowNotFoundException:
-            raise BadInput(
-                f"Connection {connection_id} does not exist",
-                "neither Airflow's database, nor the environment, nor a secrets backend has it",
-                f"Create the connection {connection_id} of type `kafka`, with librdkafka's configuration in its extra,"
-                " or correct its name in the topology.",
-            ) from None
+        config = _filled_in(self._read(connection_id))
         if not config.get("bootstrap.servers"):
             raise BadInput(
                 f"Connection {connection_id} names no cluster",
@@ -226,6 +225,17 @@ class Connections:
         url = str(connection.extra_dejson.get("url") or connection.get_uri())
         # Airflow and libpq write `postgres://`, which SQLAlchemy does not know.
         return re.sub(r"^postgres://", "postgresql+psycopg://", url)
+
+
+def _existing(connection_id: str) -> Connection:
+    try:
+        return BaseHook.get_connection(connection_id)
+    except AirflowNotFoundException:
+        raise BadInput(
+            f"Connection {connection_id} does not exist",
+            "neither Airflow's database, nor the environment, nor a secrets backend has it",
+            f"Create the connection {connection_id} as README.md, Install, says, or correct its name in the topology.",
+        ) from None
 
 
 def stored_outside_airflow(connection_id: str) -> Connection:

@@ -29,6 +29,9 @@ CHECK_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 0, "execution_ti
 #: Together with the check shorter than the interval of checks: no server of notices delays the next check.
 NOTICES_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 0, "execution_timeout": timedelta(seconds=58)}
 
+#: No retry: a task reports what it finds, and whoever started it starts it again.
+EXAMINING_ARGS: dict[str, Any] = {"owner": "switchback", "retries": 0, "execution_timeout": timedelta(minutes=15)}
+
 TAGS = ["switchback", "kafka"]
 
 

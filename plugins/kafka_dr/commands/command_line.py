@@ -23,6 +23,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "doctor": Command("doctor", "examine the installation, before the first run and at any time after"),
     "plan": Command("plan", "print what a procedure will do, or its remaining steps as commands"),
     "run": Command("run_procedure", "run a procedure while Airflow's scheduler does not run"),
     "watch": Command("watch_old_source", "watch old sources while Airflow does not run"),

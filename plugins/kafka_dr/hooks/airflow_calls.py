@@ -72,7 +72,14 @@ class AirflowCalls:
 
     def get(self, path: str, _request_timeout: float, **ids: str) -> ApiReply:
         """Return the answer to a GET that Airflow's client does not know; `{name}` in the path stands for an id."""
-        request = self._client.param_serialize("GET", path, path_params=ids, auth_settings=["HTTPBearer"])
+        return self.request("GET", path, None, _request_timeout, **ids)
+
+    def request(self, method: str, path: str, body: Any, _request_timeout: float, **ids: str) -> ApiReply:
+        """Return the answer to a request that Airflow's client does not know, or would not send with this body."""
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        request = self._client.param_serialize(
+            method, path, path_params=ids, header_params=headers, body=body, auth_settings=["HTTPBearer"]
+        )
         return cast("ApiReply", self._client.call_api(*request, _request_timeout=_request_timeout).response)
 
     def accept(self, reply: ApiReply) -> Any:

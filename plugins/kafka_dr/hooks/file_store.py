@@ -95,6 +95,10 @@ class FileStore:
         """Whether the store has a file of this name; raise StoreUnavailable as `read` does."""
         return self._repeat("reading", name, _CALL_SECONDS, _size_of) is not None
 
+    def remove(self, name: str) -> None:
+        """Remove a file that this process has written; StoreUnavailable if the store does not let it."""
+        self._repeat("removing", name, _CALL_SECONDS, lambda fs, place: fs.rm_file(place))
+
     def _repeat(self, what: str, name: str, seconds: float, call: Callable[[Any, str], _T]) -> _T:
         """Call the file system within a limit, again after an error that may pass; return the result."""
 

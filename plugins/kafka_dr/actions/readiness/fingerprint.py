@@ -20,7 +20,7 @@ def read_fingerprint(procedure: Run, observation: Observation) -> Fingerprint:
     topology = procedure.topology
     others: dict[str, str | None] = {
         "naming": digest_of_text(repr(topology.naming)),
-        "product": _code_digest(),
+        "product": code_digest(),
         "worker.connection": ", ".join(procedure.flow.workers) or "dedicated mode",
     }
     for alias in (procedure.request.source, procedure.request.target):
@@ -45,7 +45,7 @@ def _readable(read: Callable[[], str]) -> str | None:
 
 
 @cache
-def _code_digest() -> str:
+def code_digest() -> str:
     """Return a digest of the code of Switchback that is installed here: the version of the product."""
     root, digest = Path(kafka_dr.__file__).parent, hashlib.sha256()
     for path in sorted(root.rglob("*.py")):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from kafka_dr.actions.old_source.source_views import newest_heartbeats
 from kafka_dr.actions.scope.internal_topics import syncs_place
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.config.storage import Recorder
+from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.readiness.signs import RecorderPace, WarmMachineProof
 from kafka_dr.domain.recorder_rows import sample_details
@@ -18,6 +20,7 @@ from kafka_dr.hooks.brokers.record import digest_of
 from kafka_dr.hooks.certificates import end_of_pem, end_of_server, read_pem
 from kafka_dr.procedure.entries import ProcedureClosed, ProcedureOpened, facts_of
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedure.systems import Systems
 from kafka_dr.procedures import COMMAND_RUN
 from kafka_dr.recorder.journal_notes import name_in_journal
 from kafka_dr.recorder.loop import SAMPLES
@@ -101,26 +104,34 @@ def _archive(procedure: Run, recorder: Recorder) -> Archive:
 
 
 def certificate_ends(procedure: Run) -> dict[str, float]:
+    """Return the ends of the certificates of a run's flow, as `certificate_ends_of` does."""
+    return certificate_ends_of(procedure.systems, procedure.flow)
+
+
+def certificate_ends_of(systems: Systems, flow: Flow) -> dict[str, float]:
     """Return what each certificate is for -> its end, in seconds since 1970.
 
-    Certificates are those of the clients, those of CAs, unless in a file of several, and those that brokers show.
+    Certificates are those of the clients, those of CAs, unless in a file of several, and those that brokers and the
+    workers of Connect show.
 
     Raises:
         BadInput: a connection names a certificate that cannot be read.
     """
-    connections, topology = procedure.systems.connections, procedure.topology
+    connections, topology = systems.connections, systems.topology
     ends: dict[str, float] = {}
     addresses: list[tuple[str, str]] = []
-    for alias in (procedure.request.source, procedure.request.target):
+    for alias in (flow.source, flow.target):
         settings = connections.kafka(topology.cluster(alias).connection)
         ends |= {name: end_of_pem(pem, name) for name, pem in _pems_of(alias, settings)}
         if "SSL" in str(settings.get("security.protocol", "")).upper():
             addresses += [
                 (f"{alias} broker {at.strip()}", at.strip()) for at in settings["bootstrap.servers"].split(",")
             ]
-    for worker in procedure.flow.workers:
+    for worker in flow.workers:
         if cert := connections.tls(worker).cert:
             ends[f"{worker} client"] = end_of_pem(read_pem(cert, worker), worker)
+        urls = [urlsplit(url) for url in connections.login(worker)[0].split(",")]
+        addresses += [(f"{worker} {url.netloc}", url.netloc) for url in urls if url.scheme == "https" and url.port]
     with run_concurrently() as start:
         shown = [(name, start(end_of_server, address)) for name, address in addresses]
     return ends | {name: end for name, answer in shown if (end := answer.result()) is not None}

@@ -50,7 +50,7 @@ def tasks_of(installation: Installation) -> list[SetUpTask]:
     """Return what is to be set up next, the most important first; [] if nothing is lacking."""
     return [
         *_readiness(installation),
-        *_paused_procedures(installation.paused),
+        *unready_dags(installation.paused, PROCEDURES),
         *_services(installation),
         *_settings(installation),
     ]
@@ -74,14 +74,22 @@ def _readiness(installation: Installation) -> Iterator[SetUpTask]:
         )
 
 
-def _paused_procedures(paused: Mapping[str, bool | None]) -> Iterator[SetUpTask]:
-    names = [dag for dag in PROCEDURES if paused.get(dag, False)]
+def unready_dags(paused: Mapping[str, bool | None], dags: Iterable[str]) -> Iterator[SetUpTask]:
+    """Yield what is lacking so that runs of these DAGs would begin.
+
+    Args:
+        paused: DAG -> whether it is paused; None if Airflow does not know it. DAGs of which nothing is known are
+            missing.
+        dags: ids of the DAGs.
+    """
+    wanted = list(dags)
+    names = [dag for dag in wanted if paused.get(dag, False)]
     if names:
         yield SetUpTask(
             f"Paused: {', '.join(names)}",
             "Unpause these DAGs: a run of a paused DAG stays queued, also in an emergency.",
         )
-    for dag in PROCEDURES:
+    for dag in wanted:
         if paused.get(dag, False) is None:
             yield _unknown_dag(dag)
 

@@ -8,6 +8,7 @@ from kafka_dr.domain.kafka_model.kafka_version import kafka_version
 from kafka_dr.domain.mirror_maker.patterns import INTERNAL_BEFORE_4_0, PATTERN_KEYS, list_items
 from kafka_dr.domain.plain_text import first_few
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
+from kafka_dr.domain.readiness.clusters import worker_too_old
 from kafka_dr.domain.readiness.observation import FlowView, Observation
 
 
@@ -20,15 +21,7 @@ def versions_suffice(o: Observation) -> Iterator[Blocker]:
     """
     for flow in _in_connect(o):
         for worker in [worker for worker in flow.workers if not worker.sets_offsets]:
-            yield Blocker(
-                "versions_suffice",
-                f"The Connect worker of {flow.source}->{flow.target} is too old to stop a connector and set its offsets"
-                " safely",
-                f"version {worker.version or 'unknown'}; the worker does not know the request PATCH"
-                " /connectors/NAME/offsets",
-                "Upgrade Connect to Kafka 3.6 or newer. If Connect is newer, let this request through whatever stands"
-                " between Switchback and the worker.",
-            )
+            yield worker_too_old(f"{flow.source}->{flow.target}", worker.version)
     doubtful = sorted(topic for topic in o.scope if topic.endswith(INTERNAL_BEFORE_4_0))
     if doubtful and not o.flow.dedicated and kafka_version(o.flow.worker.version) is None:
         yield Blocker(

@@ -25,6 +25,7 @@ from kafka_dr.domain.readiness.alike_connectors import (
 )
 from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
+from kafka_dr.domain.readiness.clusters import missing_connector, one_cluster, worker_elsewhere
 from kafka_dr.domain.readiness.connect_checks import reverse_flow_usable, stated_settings_agree, versions_suffice
 from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target, members_leave
 from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample
@@ -48,12 +49,7 @@ def find_blockers(observation: Observation) -> list[Blocker]:
 def connectors_run(o: Observation) -> Iterator[Blocker]:
     """Yield a blocker if a connector of the flow is missing, or is not RUNNING with all of its tasks."""
     for name in o.flow.missing:
-        yield Blocker(
-            "connectors_run",
-            f"The flow has no connector {name}",
-            "the Connect worker has no connector of the name that the topology states",
-            "Correct the connector's name under `connectors` of the flow in the topology, or create the connector.",
-        )
+        yield missing_connector(name)
     needing_tasks = o.flow.mirrors.connectors_with(o.scope)
     for connector in o.flow.connectors:
         if connector.settling:
@@ -88,12 +84,7 @@ def _state_of(connector: ConnectorView) -> str:
 def clusters_differ(o: Observation) -> Iterator[Blocker]:
     """Yield a blocker if both connections lead to one cluster."""
     if o.source.cluster_id == o.target.cluster_id:
-        yield Blocker(
-            "clusters_differ",
-            f"The connections of {o.source.alias} and {o.target.alias} lead to one cluster",
-            f"both have the cluster id {o.target.cluster_id}",
-            "Correct bootstrap.servers in the Airflow connection that leads to the wrong cluster.",
-        )
+        yield one_cluster(o.source.alias, o.target.alias, o.target.cluster_id)
 
 
 def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
@@ -106,12 +97,7 @@ def worker_writes_to_target(o: Observation) -> Iterator[Blocker]:
     for worker, connectors in zip(o.flow.workers, hosted, strict=False):
         overridden = [c for c in connectors if "producer.override.bootstrap.servers" in c.config]
         if worker.cluster_id != o.target.cluster_id and not o.flow.dedicated and not overridden:
-            yield Blocker(
-                "worker_writes_to_target",
-                "The Connect worker of the flow does not write to the target",
-                f"cluster id of the worker {worker.cluster_id}, of the target {o.target.cluster_id}",
-                "Run the flow's connectors in the target's Connect cluster, or correct `connect` in the topology.",
-            )
+            yield worker_elsewhere(worker.cluster_id, o.target.cluster_id)
 
 
 def naming_agrees(o: Observation) -> Iterator[Blocker]:

@@ -17,12 +17,16 @@ def dns_can_redirect(o: Observation) -> Iterator[Blocker]:
 
     In an unplanned failover nobody can lower a TTL beforehand: so the standing TTL counts.
     """
-    if o.dns is None:
-        return
-    yield from _refused(o.dns, o.source.alias)
-    yield from _lagging(o.dns)
-    yield from _kept_too_long(o.dns)
-    yield from _nameless(o.dns)
+    if o.dns is not None:
+        yield from dns_blockers(o.dns, o.source.alias)
+
+
+def dns_blockers(dns: DnsView, source: str) -> Iterator[Blocker]:
+    """Yield what `dns_can_redirect` finds about a name that leads clients to the cluster `source`."""
+    yield from _refused(dns, source)
+    yield from _lagging(dns)
+    yield from _kept_too_long(dns)
+    yield from _nameless(dns)
 
 
 def _refused(dns: DnsView, source: str) -> Iterator[Blocker]:

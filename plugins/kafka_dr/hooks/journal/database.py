@@ -106,6 +106,11 @@ class Database:
                 load_alembic()
                 self._writing(migrate_schema)
 
+    def look(self, work: Callable[[Connection], _T]) -> _T:
+        """Call `work`, which only reads, in one transaction; return its result. The schema may be of any revision."""
+        with self._translated("readable"):
+            return self._reading(work)
+
     def read(self, query: Any, check: Callable[[Connection], object]) -> list[Row[Any]]:
         """Call `check` and run a query, in one transaction; return all rows."""
 

@@ -41,7 +41,7 @@ _ONE_THREAD = Lock()
 
 def is_newest(connection: Connection) -> bool:
     """Whether the database has the newest revision of the schema."""
-    return _read_revision(connection) == REVISIONS[-1]
+    return read_revision(connection) == REVISIONS[-1]
 
 
 def migrate_schema(connection: Connection) -> None:
@@ -50,7 +50,7 @@ def migrate_schema(connection: Connection) -> None:
     Raises:
         BadInput: the database has an unknown revision, or tables of unknown columns; nothing was changed.
     """
-    found = _read_revision(connection)
+    found = read_revision(connection)
     if found == REVISIONS[-1]:
         return
     if found is not None and found not in REVISIONS:
@@ -69,7 +69,7 @@ def load_alembic() -> None:
     import_module("alembic.command")
 
 
-def _read_revision(connection: Connection) -> str | None:
+def read_revision(connection: Connection) -> str | None:
     """Return the database's revision; None without a table of the version, or without a row in it."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None

@@ -1,0 +1,1 @@
+"""Examine an installation without changing anything."""

@@ -1,0 +1,210 @@
+"""Whether the connections lead to the right clusters, and Switchback has the rights that it needs there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+
+from kafka_dr.actions.doctor.site import Site
+from kafka_dr.actions.doctor.units import Unit
+from kafka_dr.actions.readiness.signs import certificate_ends_of
+from kafka_dr.domain.doctor.finding import InstallationFinding
+from kafka_dr.domain.doctor.identity import identity_findings
+from kafka_dr.domain.doctor.rights import (
+    CLUSTER_NAME,
+    NEEDED,
+    OPTIONAL,
+    Allowed,
+    Grantee,
+    exempt_findings,
+    lacking_rights,
+)
+from kafka_dr.domain.kafka_model.acl import AclRules, Authorizer
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.domain.manual.context import ToolAccess
+from kafka_dr.domain.readiness.signs import certificate_findings
+from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.hooks.application_client import principal_of
+from kafka_dr.hooks.brokers.acls import ClusterAcls
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.rights import ClusterRights
+from kafka_dr.hooks.journal.journal import Journal
+from kafka_dr.procedure.entries import ProcedureOpened, facts_in
+from kafka_dr.vocabulary import COMMITS_TOPIC, STATE_TOPICS, Entry, Step
+
+#: Name of a group or transactional id that stands for all, where there is none.
+_ANY = "switchback-doctor"
+_MOST_TOPICS, _MOST_GROUPS = 2_000, 200
+_SETTINGS_FILE = "admin.properties"
+_TOO_OLD = "does not know the request"
+
+
+def cluster_units(site: Site) -> Iterator[Unit]:
+    """Yield units about identity, certificates, rights and versions of the clusters."""
+    reached = [f"reach {one.name}" for one in site.of_kind("kafka", "cluster")]
+    workers = [f"reach {one.name}" for one in site.of_kind("http", "connect")]
+    yield Unit("cluster_identity", "", lambda: _identity(site), after=(*reached, *workers, "journal "))
+    yield Unit("certificates", "", lambda: _certificates(site), tuple(reached))
+    for one in site.of_kind("kafka", "cluster"):
+        needs = (f"reach {one.name}",)
+        yield Unit("kafka_rights", one.alias, partial(_rights, site, one.alias), needs)
+        yield Unit("optional_rights", one.alias, partial(_optional, site, one.alias), needs)
+    for one in site.of_kind("kafka", "probe"):
+        look = partial(_probe, site, one.alias, one.name)
+        yield Unit("kafka_rights", f"{one.alias} probe", look, (f"reach {one.name}",))
+    for one in site.of_kind("kafka", "cluster"):
+        yield Unit("versions", one.alias, partial(_versions, site, one.alias), (f"reach {one.name}",))
+
+
+def _identity(site: Site) -> Iterator[InstallationFinding]:
+    return identity_findings(site.ids, list(site.workers.values()), site.earlier_ids)
+
+
+def earlier_ids(journal: Journal) -> dict[str, str]:
+    """Return alias -> id of the cluster, as the newest run that names the alias has recorded it."""
+    opened = facts_in(journal.entries(step=Step.OPEN_PROCEDURE, kind=Entry.OPENED), ProcedureOpened)
+    bindings = [fact.binding for fact in opened if fact.binding is not None]
+    return {alias: bound.id for binding in bindings for alias, bound in binding.clusters.items() if bound.id}
+
+
+def _certificates(site: Site) -> Iterator[InstallationFinding]:
+    ends: dict[str, float] = {}
+    for flow in site.topology.flows:
+        ends |= certificate_ends_of(site.systems, flow)
+    days = max(flow.readiness.certificate_days for flow in site.topology.flows)
+    for finding in certificate_findings(ends, time.time(), days):
+        yield InstallationFinding(
+            "certificates",
+            finding.about,
+            f"The certificate of {finding.about} ends soon, or has ended",
+            finding.text,
+            "Renew it before it ends (runbooks/certificates.md).",
+        )
+
+
+class _Access:
+    """One cluster as Switchback's principal sees it."""
+
+    def __init__(self, site: Site, alias: str) -> None:
+        config = site.connections.kafka(site.topology.cluster(alias).connection)
+        self.settings, self.alias, self._topology = site.topology.cluster(alias), alias, site.topology
+        self.principal = principal_of(config) or next(iter(self.settings.principals.orchestrator), "Switchback")
+        self.cluster = KafkaCluster(alias, config)
+        self.place = ToolAccess(alias, str(config["bootstrap.servers"]), _SETTINGS_FILE)
+        self._rights = ClusterRights(self.cluster)
+
+    def allowed(self) -> Allowed:
+        """Return what the brokers say that the principal may do, and the ACL entries about transactional ids."""
+        topics = self.cluster.topics()
+        groups = sorted(self.cluster.groups())[:_MOST_GROUPS]
+        # Without this topic the question for a group would create it.
+        known = groups or ([_ANY] if COMMITS_TOPIC in topics or not topics else [])
+        clients = sorted(name for name, topic in topics.items() if not topic.internal and name not in STATE_TOPICS)
+        on_cluster = self._rights.on_cluster()
+        # CREATE on the cluster lets every topic be created.
+        more = {"create"} & on_cluster
+        on_topics = self._rights.on_topics(clients[:_MOST_TOPICS])
+        return {
+            "cluster": {CLUSTER_NAME: on_cluster},
+            "topic": {name: operations | more for name, operations in on_topics.items()} or {_ANY: frozenset(more)},
+            "group": self._on_groups(known),
+            "transactional_id": self._on_transactional_ids(on_cluster),
+        }
+
+    def _on_groups(self, names: list[str]) -> dict[str, frozenset[str]]:
+        answered = self._rights.on_groups(names)
+        broker = self.cluster.brokers()[0].id
+        try:
+            shown = self.cluster.every_broker.session_seconds(broker, [_ANY])
+        except KafkaUnavailable:
+            # Brokers before Kafka 3.8 have no settings of groups.
+            shown = {_ANY: 0.0}
+        configs = {"describe_configs"} if shown else set[str]()
+        return {name: (operations - {"describe_configs"}) | configs for name, operations in answered.items()}
+
+    def _on_transactional_ids(self, on_cluster: frozenset[str]) -> dict[str, frozenset[str]]:
+        rules = self.rules(on_cluster)
+        if rules is None:
+            return {}
+        allowed = (o for o in ("describe", "write") if rules.may(self.principal, o, "transactional_id", _ANY))
+        return {_ANY: frozenset(allowed)}
+
+    def rules(self, on_cluster: frozenset[str] | None = None) -> AclRules | None:
+        """Return the ACL entries; None if they do not decide, cannot be read, or are not what gives the rights.
+
+        A super user that the topology does not name has rights that no entry gives.
+        """
+        operations = self._rights.on_cluster() if on_cluster is None else on_cluster
+        if "describe" not in operations:
+            return None
+        acls = ClusterAcls(self.cluster)
+        if acls.authorizer() is not Authorizer.BY_ACL:
+            return None
+        rules = AclRules(
+            acls.entries(), frozenset(self.settings.super_users), self.settings.allow_everyone_if_no_acl_found
+        )
+        return rules if rules.may(self.principal, "describe", "cluster", CLUSTER_NAME) else None
+
+    def close(self) -> None:
+        """Disconnect."""
+        self.cluster.close()
+
+
+def _rights(site: Site, alias: str) -> Iterator[InstallationFinding]:
+    access = _Access(site, alias)
+    try:
+        principals = access.settings.principals
+        exempt = {*principals.orchestrator, *principals.exempt, *access.settings.super_users}
+        yield from exempt_findings(alias, principal_of(site.connections.kafka(access.settings.connection)), exempt)
+        grantee = Grantee(access.principal, access.place, access.rules())
+        for lacking in lacking_rights(NEEDED, access.allowed()):
+            yield grantee.finding("kafka_rights", lacking)
+        yield from grantee.own_topics_finding()
+    finally:
+        access.close()
+
+
+def _optional(site: Site, alias: str) -> Iterator[InstallationFinding]:
+    access = _Access(site, alias)
+    try:
+        grantee = Grantee(access.principal, access.place, access.rules())
+        for lacking in lacking_rights(OPTIONAL, access.allowed()):
+            yield grantee.finding("optional_rights", lacking)
+    finally:
+        access.close()
+
+
+def _probe(site: Site, alias: str, connection: str) -> Iterator[InstallationFinding]:
+    access = _Access(site, alias)
+    try:
+        principal = principal_of(site.connections.kafka(connection))
+        if principal:
+            yield from Grantee(principal, access.place, access.rules()).probe_findings()
+    finally:
+        access.close()
+
+
+def _versions(site: Site, alias: str) -> Iterator[InstallationFinding]:
+    """Ask each broker something that brokers know since Kafka 2.8: the protocol does not tell their versions."""
+    access = _Access(site, alias)
+    try:
+        topics = access.cluster.topics()
+        leaders = {
+            leader: TopicPartition(name, partition)
+            for name, topic in topics.items()
+            for partition, leader in topic.partitions.items()
+            if leader is not None and not topic.internal
+        }
+        access.cluster.every_broker.producers({partition: leader for leader, partition in leaders.items()})
+    except KafkaUnavailable as error:
+        if _TOO_OLD in error.seen:
+            yield InstallationFinding(
+                "versions",
+                f"{alias} brokers",
+                "Kafka brokers has a version that Switchback does not support",
+                f"{alias}: {error.seen}",
+                "Install Kafka brokers 2.8 or newer: README.md, Supported.",
+            )
+    finally:
+        access.close()

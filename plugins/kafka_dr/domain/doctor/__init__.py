@@ -1,0 +1,1 @@
+"""Judges what doctor has seen of an installation."""

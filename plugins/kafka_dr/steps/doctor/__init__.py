@@ -1,0 +1,1 @@
+"""Tasks that examine an installation."""

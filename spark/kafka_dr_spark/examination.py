@@ -1,0 +1,66 @@
+"""What Spark's executors have: their Python, the packages of the jobs, and their clocks."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import socket
+import time
+from typing import Any
+
+from pyspark import SparkContext
+
+#: Packages that tasks of the jobs import on executors.
+PACKAGES = ("confluent_kafka", "numpy", "pandas", "pyarrow")
+
+
+def examine_executors(context: SparkContext, more: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Run a task for each core of the executors, and return what driver and executors have.
+
+    Args:
+        more: packages beside `PACKAGES`.
+    """
+    count = max(2, context.defaultParallelism)
+    packages = (*PACKAGES, *more)
+    # The first task of a worker starts its Python, which takes longer than reading a clock may take.
+    context.parallelize(range(count), count).foreach(_begin)
+    seen: dict[str, dict[str, Any]] = {}
+    for number in range(count):
+        sent = time.time()
+        (answer,) = context.parallelize([packages], 1).map(_look).collect()
+        received = time.time()
+        answer |= {"ahead": answer.pop("time") - (sent + received) / 2, "doubt": (received - sent) / 2}
+        best = seen.setdefault(answer["host"], answer)
+        if answer["doubt"] < best["doubt"] or number == 0:
+            seen[answer["host"]] = answer
+    return {
+        "spark": context.version,
+        "java": _java_version(context),
+        "python": platform.python_version(),
+        "executors": list(seen.values()),
+    }
+
+
+def _java_version(context: SparkContext) -> str:
+    jvm: Any = context._jvm  # noqa: SLF001 (PySpark has no other way)
+    return str(jvm.System.getProperty("java.version"))
+
+
+def _begin(_: int) -> None:
+    """Start Python on a worker."""
+
+
+def _look(packages: tuple[str, ...]) -> dict[str, Any]:
+    """Return what this worker has."""
+    missing = {}
+    for name in packages:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001 (whatever keeps a package from being used is the answer)
+            missing[name] = f"{type(error).__name__}: {error}"[:200]
+    return {
+        "host": socket.gethostname(),
+        "python": platform.python_version(),
+        "missing": missing,
+        "time": time.time(),
+    }
