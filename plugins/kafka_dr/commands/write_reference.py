@@ -1,6 +1,6 @@
-"""Write the part of the topology's reference page that is made from the models.
+"""Write the parts of pages that are made from the code: the topology's reference, and the rights.
 
-`python -m kafka_dr.commands.write_reference runbooks`, after a key of the topology was changed.
+`python -m kafka_dr.commands.write_reference runbooks`, after a key of the topology or a right was changed.
 """
 
 from __future__ import annotations
@@ -11,19 +11,24 @@ from pathlib import Path
 import yaml
 
 from kafka_dr.config.file.reference import flatten_keys, reference_tables
+from kafka_dr.domain.doctor.rights_page import rights_sections
 
-#: Stands on the page before the tables.
+#: Stands on each page before its part.
 BEGINS = "<!-- From here on written by kafka_dr.commands.write_reference -->\n"
 _EXAMPLE = "examples/topologies/every_key.yaml"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write the end of `topology_reference.md` in a folder, with values from the example of every key there."""
+    """Write the ends of two pages in a folder; values of keys are those of the example of every key there."""
     (folder,) = map(Path, sys.argv[1:] if arguments is None else arguments)
     example = yaml.load((folder / _EXAMPLE).read_text(encoding="utf-8"), yaml.BaseLoader)  # noqa: S506 (a loader of texts alone)
-    page = folder / "topology_reference.md"
+    _write_end(folder / "topology_reference.md", reference_tables(first_of_each(example)))
+    _write_end(folder / "rights.md", f"{rights_sections()}\n")
+
+
+def _write_end(page: Path, text: str) -> None:
     head = page.read_text(encoding="utf-8").partition(BEGINS)[0]
-    page.write_text(f"{head}{BEGINS}\n{reference_tables(first_of_each(example))}", encoding="utf-8")
+    page.write_text(f"{head}{BEGINS}\n{text}", encoding="utf-8")
 
 
 def first_of_each(example: object) -> dict[str, object]:

@@ -16,7 +16,7 @@ CLUSTER_NAME = "kafka-cluster"
 OWN_PREFIX = "__switchback"
 OWN_TOPICS = (PROBE_TOPIC, CANARY_TOPIC, PROGRESS_TOPIC, JOURNAL_TOPIC)
 OWN_OPERATIONS = ("alter", "alter_configs", "create", "delete", "describe", "describe_configs", "read", "write")
-_PROBE_OPERATIONS = ("write", "describe")
+PROBE_OPERATIONS = ("write", "describe")
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Grantee:
             return
         allows = frozenset(entry for entry in self.rules.entries if entry.permission == "allow")
         rules = AclRules(allows, self.rules.super_users, self.rules.allow_everyone)
-        lacking = [o for o in _PROBE_OPERATIONS if not rules.may(self.principal, o, "topic", PROBE_TOPIC)]
+        lacking = [o for o in PROBE_OPERATIONS if not rules.may(self.principal, o, "topic", PROBE_TOPIC)]
         if lacking:
             entries = [self._entry("topic", PROBE_TOPIC, operation) for operation in lacking]
             yield InstallationFinding(

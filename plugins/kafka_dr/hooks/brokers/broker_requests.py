@@ -267,10 +267,10 @@ class BrokerRequests:
         return KafkaUnavailable(
             f"{what} of {self._alias} failed",
             one_line(f"{seen or type(error).__name__}: {error}"),
-            f"{grant}: README.md, Install"
+            f"{grant}: runbooks/rights.md"
             if missing
             else f"find out in the logs of the brokers of {self._alias} why they do not answer, or refuse; compare the"
-            f" rights of the connection's principal on {self._alias} with README.md, Install",
+            f" rights of the connection's principal on {self._alias} with runbooks/rights.md",
             error.retriable,
         )
 

@@ -144,7 +144,7 @@ def kafka_border(alias: str, what: str, last_error: Callable[[], str] = str) -> 
         f"{what} on {alias} failed",
         seen,
         f"run kafka-broker-api-versions.sh against the bootstrap servers of {alias}, on the machine where the task ran;"
-        f" if the brokers answer, compare the rights of the connection's principal on {alias} with README.md, Install",
+        f" if the brokers answer, compare the rights of the connection's principal on {alias} with runbooks/rights.md",
         may_pass and (without_token is not None or not complaint.startswith(_WRONG_LOGIN)),
     )
     unavailable.from_broker = from_broker

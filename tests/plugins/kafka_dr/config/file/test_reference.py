@@ -18,12 +18,14 @@ RUNBOOKS = Path(__file__).parents[5] / "runbooks"
 EXAMPLES = sorted((RUNBOOKS / "examples" / "topologies").glob("*.yaml"))
 
 
-def test_the_page_is_that_of_the_code(tmp_path: Path) -> None:
+def test_the_pages_are_those_of_the_code(tmp_path: Path) -> None:
     """If this fails: run `python -m kafka_dr.commands.write_reference runbooks`."""
     shutil.copytree(RUNBOOKS / "examples" / "topologies", tmp_path / "examples" / "topologies")
-    shutil.copy(RUNBOOKS / "topology_reference.md", tmp_path)
+    pages = ("topology_reference.md", "rights.md")
+    for page in pages:
+        shutil.copy(RUNBOOKS / page, tmp_path)
     main([str(tmp_path)])
-    assert (tmp_path / "topology_reference.md").read_text() == (RUNBOOKS / "topology_reference.md").read_text()
+    assert [(tmp_path / page).read_text() for page in pages] == [(RUNBOOKS / page).read_text() for page in pages]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
