@@ -16,7 +16,7 @@ PRODUCT = ROOT / "plugins" / "kafka_dr"
 SOURCES = [
     *(PRODUCT / "domain" / "doctor").glob("*.py"),
     *(PRODUCT / "actions" / "doctor").glob("*.py"),
-    PRODUCT / "domain" / "readiness" / "clusters.py",
+    PRODUCT / "domain" / "readiness" / "blocker.py",
     PRODUCT / "commands" / "doctor.py",
 ]
 #: Which argument of a call is the reason that people read.

@@ -2,7 +2,7 @@
 
     python -m kafka_dr.commands.doctor [--here] [--as USER] [--json]
 
-The DAG examine_installation is started through Airflow's API and examines the machines of every queue; --here examines
+The DAG doctor is started through Airflow's API and examines the machines of every queue; --here examines
 this machine alone, without Airflow's scheduler. Progress is shown on stderr.
 """
 
@@ -33,7 +33,7 @@ from kafka_dr.domain.doctor.finding import (
     places_text,
 )
 from kafka_dr.errors import BadInput, Refusal, SwitchbackError
-from kafka_dr.hooks.airflow_examination import AirflowExamination
+from kafka_dr.hooks.doctor.airflow_examination import AirflowExamination
 
 _STANDS_SECONDS, _WAIT_SECONDS, _LOOK_SECONDS = 60.0, 900.0, 3.0
 _ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")

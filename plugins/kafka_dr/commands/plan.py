@@ -36,7 +36,13 @@ from kafka_dr.actions.scope.position_frames import COLUMNS
 from kafka_dr.commands.command_line import add_json, command_parser, print_json
 from kafka_dr.commands.manual_actions import MANUAL_ACTIONS, record_manual_action
 from kafka_dr.commands.manual_routing import address_and_login, routing_command, routing_files
-from kafka_dr.commands.shown_plan import changes_flow, plan_document, plan_text, planning_step, steps_begun
+from kafka_dr.commands.without_airflow.shown_plan import (
+    changes_flow,
+    plan_document,
+    plan_text,
+    planning_step,
+    steps_begun,
+)
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.kafka_model.acl import AclChange
 from kafka_dr.domain.manual.acl_commands import planned_change

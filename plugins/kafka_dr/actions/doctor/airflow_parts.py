@@ -20,21 +20,21 @@ from kafka_dr.domain.doctor.finding import InstallationFinding
 from kafka_dr.domain.doctor.versions import version_findings
 from kafka_dr.domain.overview.setting_up import READINESS_DAG, unready_dags
 from kafka_dr.errors import HookUnavailable
-from kafka_dr.hooks.addresses import http_context
-from kafka_dr.hooks.airflow_examination import AirflowExamination
+from kafka_dr.hooks.doctor.addresses import http_context
+from kafka_dr.hooks.doctor.airflow_examination import AirflowExamination
 from kafka_dr.installation import dags_folder
 from kafka_dr.procedures import PLANNED_FAILOVER, PROCEDURES
 from kafka_dr.vocabulary import Step
 
 #: The DAG whose tasks examine the machines of each queue.
-EXAMINING_DAG = "examine_installation"
+EXAMINING_DAG = "doctor"
 _RECORDER_DAG = "record_positions"
 
 
 def airflow_units(site: Site) -> Iterator[Unit]:
     """Yield the units about Airflow's API and what it states."""
     name = site.topology.airflow_api.connection
-    reach, works = f"reach {name}", "airflow "
+    reach, works = f"reach {name}", "airflow"
     yield Unit("reach", name, partial(_reach, site, name), (f"connections {name}",))
     yield Unit("airflow", "", partial(_parts, site, name), (reach,))
     yield Unit("dags", "", partial(_dags, site), (works,))

@@ -28,7 +28,7 @@ from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.application_client import principal_of
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
-from kafka_dr.hooks.brokers.rights import ClusterRights
+from kafka_dr.hooks.doctor.cluster_rights import ClusterRights
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.procedure.entries import ProcedureOpened, facts_in
 from kafka_dr.vocabulary import COMMITS_TOPIC, STATE_TOPICS, Entry, Step
@@ -44,17 +44,12 @@ def cluster_units(site: Site) -> Iterator[Unit]:
     """Yield units about identity, certificates, rights and versions of the clusters."""
     reached = [f"reach {one.name}" for one in site.of_kind("kafka", "cluster")]
     workers = [f"reach {one.name}" for one in site.of_kind("http", "connect")]
-    yield Unit("cluster_identity", "", lambda: _identity(site), after=(*reached, *workers, "journal "))
+    yield Unit("cluster_identity", "", lambda: _identity(site), after=(*reached, *workers, "journal"))
     yield Unit("certificates", "", lambda: _certificates(site), tuple(reached))
     for one in site.of_kind("kafka", "cluster"):
         needs = (f"reach {one.name}",)
         yield Unit("kafka_rights", one.alias, partial(_rights, site, one.alias), needs)
-        yield Unit("optional_rights", one.alias, partial(_optional, site, one.alias), needs)
-    for one in site.of_kind("kafka", "probe"):
-        look = partial(_probe, site, one.alias, one.name)
-        yield Unit("kafka_rights", f"{one.alias} probe", look, (f"reach {one.name}",))
-    for one in site.of_kind("kafka", "cluster"):
-        yield Unit("versions", one.alias, partial(_versions, site, one.alias), (f"reach {one.name}",))
+        yield Unit("versions", one.alias, partial(_versions, site, one.alias), needs)
 
 
 def _identity(site: Site) -> Iterator[InstallationFinding]:
@@ -88,33 +83,35 @@ class _Access:
 
     def __init__(self, site: Site, alias: str) -> None:
         config = site.connections.kafka(site.topology.cluster(alias).connection)
-        self.settings, self.alias, self._topology = site.topology.cluster(alias), alias, site.topology
+        self.settings = site.topology.cluster(alias)
         self.principal = principal_of(config) or next(iter(self.settings.principals.orchestrator), "Switchback")
         self.cluster = KafkaCluster(alias, config)
         self.place = ToolAccess(alias, str(config["bootstrap.servers"]), _SETTINGS_FILE)
-        self._rights = ClusterRights(self.cluster)
+        self.rights = ClusterRights(self.cluster)
 
-    def allowed(self) -> Allowed:
-        """Return what the brokers say that the principal may do, and the ACL entries about transactional ids."""
-        topics = self.cluster.topics()
-        groups = sorted(self.cluster.groups())[:_MOST_GROUPS]
+    def allowed(self, rules: AclRules | None) -> Allowed:
+        """Return what the brokers say that the principal may do, and by the ACL entries about transactional ids."""
+        topics = self.cluster.metadata().leaders
+        brokers = [broker.id for broker in self.cluster.brokers()]
+        listed = self.cluster.every_broker.groups(brokers)
+        # Only groups of consumers can be asked for their rights; those of Connect's workers are none.
+        groups = sorted(name for name, group in listed.items() if group.protocol_type == "consumer")[:_MOST_GROUPS]
         # Without this topic the question for a group would create it.
         known = groups or ([_ANY] if COMMITS_TOPIC in topics or not topics else [])
-        clients = sorted(name for name, topic in topics.items() if not topic.internal and name not in STATE_TOPICS)
-        on_cluster = self._rights.on_cluster()
+        clients = sorted(name for name in topics if name not in STATE_TOPICS)[:_MOST_TOPICS]
+        on_cluster = self.rights.on_cluster()
         # CREATE on the cluster lets every topic be created.
         more = {"create"} & on_cluster
-        on_topics = self._rights.on_topics(clients[:_MOST_TOPICS])
+        on_topics = self.rights.on_topics(clients)
         return {
             "cluster": {CLUSTER_NAME: on_cluster},
             "topic": {name: operations | more for name, operations in on_topics.items()} or {_ANY: frozenset(more)},
-            "group": self._on_groups(known),
-            "transactional_id": self._on_transactional_ids(on_cluster),
+            "group": self._on_groups(known, brokers[0]),
+            "transactional_id": self._on_transactional_ids(rules),
         }
 
-    def _on_groups(self, names: list[str]) -> dict[str, frozenset[str]]:
-        answered = self._rights.on_groups(names)
-        broker = self.cluster.brokers()[0].id
+    def _on_groups(self, names: list[str], broker: int) -> dict[str, frozenset[str]]:
+        answered = self.rights.on_groups(names)
         try:
             shown = self.cluster.every_broker.session_seconds(broker, [_ANY])
         except KafkaUnavailable:
@@ -123,20 +120,18 @@ class _Access:
         configs = {"describe_configs"} if shown else set[str]()
         return {name: (operations - {"describe_configs"}) | configs for name, operations in answered.items()}
 
-    def _on_transactional_ids(self, on_cluster: frozenset[str]) -> dict[str, frozenset[str]]:
-        rules = self.rules(on_cluster)
+    def _on_transactional_ids(self, rules: AclRules | None) -> dict[str, frozenset[str]]:
         if rules is None:
             return {}
         allowed = (o for o in ("describe", "write") if rules.may(self.principal, o, "transactional_id", _ANY))
         return {_ANY: frozenset(allowed)}
 
-    def rules(self, on_cluster: frozenset[str] | None = None) -> AclRules | None:
+    def rules(self) -> AclRules | None:
         """Return the ACL entries; None if they do not decide, cannot be read, or are not what gives the rights.
 
         A super user that the topology does not name has rights that no entry gives.
         """
-        operations = self._rights.on_cluster() if on_cluster is None else on_cluster
-        if "describe" not in operations:
+        if "describe" not in self.rights.on_cluster():
             return None
         acls = ClusterAcls(self.cluster)
         if acls.authorizer() is not Authorizer.BY_ACL:
@@ -154,33 +149,17 @@ class _Access:
 def _rights(site: Site, alias: str) -> Iterator[InstallationFinding]:
     access = _Access(site, alias)
     try:
-        principals = access.settings.principals
-        exempt = {*principals.orchestrator, *principals.exempt, *access.settings.super_users}
-        yield from exempt_findings(alias, principal_of(site.connections.kafka(access.settings.connection)), exempt)
-        grantee = Grantee(access.principal, access.place, access.rules())
-        for lacking in lacking_rights(NEEDED, access.allowed()):
-            yield grantee.finding("kafka_rights", lacking)
+        principals, settings = access.settings.principals, access.settings
+        exempt = {*principals.orchestrator, *principals.exempt, *settings.super_users}
+        yield from exempt_findings(alias, principal_of(site.connections.kafka(settings.connection)), exempt)
+        rules = access.rules()
+        grantee, allowed = Grantee(access.principal, access.place, rules), access.allowed(rules)
+        for check, rights in (("kafka_rights", NEEDED), ("optional_rights", OPTIONAL)):
+            for lacking in lacking_rights(rights, allowed):
+                yield grantee.finding(check, lacking)
         yield from grantee.own_topics_finding()
-    finally:
-        access.close()
-
-
-def _optional(site: Site, alias: str) -> Iterator[InstallationFinding]:
-    access = _Access(site, alias)
-    try:
-        grantee = Grantee(access.principal, access.place, access.rules())
-        for lacking in lacking_rights(OPTIONAL, access.allowed()):
-            yield grantee.finding("optional_rights", lacking)
-    finally:
-        access.close()
-
-
-def _probe(site: Site, alias: str, connection: str) -> Iterator[InstallationFinding]:
-    access = _Access(site, alias)
-    try:
-        principal = principal_of(site.connections.kafka(connection))
-        if principal:
-            yield from Grantee(principal, access.place, access.rules()).probe_findings()
+        if settings.probe_connection and (probe := principal_of(site.connections.kafka(settings.probe_connection))):
+            yield from Grantee(probe, access.place, rules).probe_findings()
     finally:
         access.close()
 
@@ -189,12 +168,11 @@ def _versions(site: Site, alias: str) -> Iterator[InstallationFinding]:
     """Ask each broker something that brokers know since Kafka 2.8: the protocol does not tell their versions."""
     access = _Access(site, alias)
     try:
-        topics = access.cluster.topics()
         leaders = {
             leader: TopicPartition(name, partition)
-            for name, topic in topics.items()
-            for partition, leader in topic.partitions.items()
-            if leader is not None and not topic.internal
+            for name, partitions in access.cluster.metadata().leaders.items()
+            for partition, leader in partitions.items()
+            if leader is not None and name not in STATE_TOPICS
         }
         access.cluster.every_broker.producers({partition: leader for leader, partition in leaders.items()})
     except KafkaUnavailable as error:
@@ -202,9 +180,9 @@ def _versions(site: Site, alias: str) -> Iterator[InstallationFinding]:
             yield InstallationFinding(
                 "versions",
                 f"{alias} brokers",
-                "Kafka brokers has a version that Switchback does not support",
+                "A broker has a version that Switchback does not support",
                 f"{alias}: {error.seen}",
-                "Install Kafka brokers 2.8 or newer: README.md, Supported.",
+                "Upgrade the brokers to Kafka 2.8 or newer: README.md, Supported.",
             )
     finally:
         access.close()

@@ -13,12 +13,12 @@ from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.doctor.finding import InstallationFinding
 from kafka_dr.domain.doctor.identity import SeenWorker
 from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable
-from kafka_dr.hooks.addresses import AddressProblem, AddressState, http_context, kafka_context, look_at
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.doctor.addresses import AddressProblem, AddressState, http_context, kafka_context, look_at
 from kafka_dr.hooks.json_endpoint import JsonEndpoint, checked_url
 
-_SECONDS = 5.0
-_CLUSTER_SECONDS = 15.0
+_SECONDS = 10.0
+_CLUSTER_SECONDS = 20.0
 _REFUSED_LOGIN = (401, 403)
 #: Problem of an address -> reason, and what to do.
 _PROBLEMS = {

@@ -88,7 +88,11 @@ def examine_place(
     units = [unit for part in (*PARTS, _machine_units) for unit in part(site) if unit.check not in skip]
     ended = run_units(units, stands_seconds, say)
     findings = tuple(
-        finding for check in CHECKS for found in ended.findings.values() for finding in found if finding.check == check
+        finding
+        for check in CHECKS
+        for found in ended.findings.values()
+        for finding in found
+        if finding.check == check and check not in skip
     )
     return ExaminedPlace(place, host, findings, _facts(topology), tuple(ended.findings), ended.skipped)
 
@@ -97,7 +101,7 @@ def _machine_units(site: Site) -> Iterator[Unit]:
     reached = tuple(f"reach {one.name}" for one in site.named)
     yield Unit("versions", "this machine", _own_versions)
     yield Unit(
-        "clocks", "", lambda: clock_findings(site.clocks, site.host), after=(*reached, "journal ", "spark executors")
+        "clocks", "", lambda: clock_findings(site.clocks, site.host), after=(*reached, "journal", "spark executors")
     )
 
 

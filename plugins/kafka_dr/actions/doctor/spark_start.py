@@ -17,7 +17,7 @@ from kafka_dr.domain.doctor.clocks import ClockReading
 from kafka_dr.domain.doctor.finding import InstallationFinding
 from kafka_dr.domain.doctor.versions import version_findings
 from kafka_dr.errors import SparkFailed
-from kafka_dr.hooks.machine import java_program, java_version
+from kafka_dr.hooks.doctor.machine import java_program, java_version
 from kafka_dr.hooks.private_files import private_folder
 from kafka_dr.hooks.redaction import one_line
 

@@ -18,11 +18,11 @@ from kafka_dr.domain.doctor.finding import InstallationFinding
 from kafka_dr.domain.doctor.versions import version_findings
 from kafka_dr.errors import NotReady, StoreUnavailable
 from kafka_dr.hooks.archive import local_folder
+from kafka_dr.hooks.doctor.journal_look import look_at_journal, sqlite_file
+from kafka_dr.hooks.doctor.machine import file_system_of
 from kafka_dr.hooks.file_store import FileStore
-from kafka_dr.hooks.journal.examination import look_at_journal, sqlite_file
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.schema import REVISIONS
-from kafka_dr.hooks.machine import file_system_of
 from kafka_dr.hooks.private_files import refuse_open
 from kafka_dr.hooks.redaction import one_line
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kafka_dr.concurrently import run_in_background
-from kafka_dr.domain.doctor.finding import InstallationFinding, standing
+from kafka_dr.domain.doctor.finding import InstallationFinding, standing_findings
 from kafka_dr.errors import SwitchbackError, SystemUnavailable
 from kafka_dr.hooks.redaction import one_line
 
@@ -39,7 +39,7 @@ class Unit(NamedTuple):
     @property
     def name(self) -> str:
         """Check and thing."""
-        return f"{self.check} {self.about}"
+        return f"{self.check} {self.about}".strip()
 
 
 class Examined(NamedTuple):
@@ -76,7 +76,7 @@ def run_units(units: Sequence[Unit], stands_seconds: float, say: Callable[[str],
 
 def _why_not(unit: Unit, ended: Examined) -> str:
     failed = [name for name in unit.needs if ended.findings.get(name) or name in ended.skipped]
-    return f"because of {failed[0].strip()}" if failed else ""
+    return f"because of {failed[0]}" if failed else ""
 
 
 def _collect(
@@ -94,7 +94,7 @@ def _collect(
             ended.findings[unit.name] = found
             del running[future]
             outcome = f"{len(found)} found" if found else "fine"
-            say(f"{outcome}: {unit.name.strip()} ({seconds:.1f} s)")
+            say(f"{outcome}: {unit.name} ({seconds:.1f} s)")
 
 
 def look_until_it_stands(
@@ -102,12 +102,12 @@ def look_until_it_stands(
 ) -> list[InstallationFinding]:
     """Look again while something is found that may pass, for `stands_seconds`; return what counts then."""
     ends_at, looks = time.monotonic() + stands_seconds, [_tried(unit)]
-    while any(finding.may_pass for finding in standing(looks)) and time.monotonic() < ends_at:
+    while any(finding.may_pass for finding in standing_findings(looks)) and time.monotonic() < ends_at:
         if len(looks) == 1:
-            say(f"looking again for {stands_seconds:.0f} s: {unit.name.strip()}")
+            say(f"looking again for {stands_seconds:.0f} s: {unit.name}")
         time.sleep(min(_PAUSE_SECONDS, max(0.1, ends_at - time.monotonic())))
         looks.append(_tried(unit))
-    return standing(looks)
+    return standing_findings(looks)
 
 
 def _tried(unit: Unit) -> list[InstallationFinding]:
@@ -120,7 +120,7 @@ def _tried(unit: Unit) -> list[InstallationFinding]:
             InstallationFinding(
                 unit.check,
                 unit.about,
-                f"{unit.name.strip()} could not be examined",
+                f"{unit.name} could not be examined",
                 one_line(f"{type(error).__name__}: {error}"),
                 "Correct what the error names. If it names nothing that you know, report it as a defect of Switchback.",
                 may_pass=True,
@@ -139,7 +139,7 @@ def _hung(unit: Unit) -> InstallationFinding:
     return InstallationFinding(
         unit.check,
         unit.about,
-        f"{unit.name.strip()} did not end in time",
+        f"{unit.name} did not end in time",
         f"no result after {LIMIT_SECONDS:.0f} s",
         "Find out what does not answer, such as a server behind a firewall that drops packets; then look again.",
     )

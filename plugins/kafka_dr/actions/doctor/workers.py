@@ -1,4 +1,4 @@
-"""Whether Connect has the flows' connectors and lets them be controlled, and the shared DNS name can be redirected."""
+"""Whether Connect has the flows' connectors and can be controlled, and the shared DNS name can be redirected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_dr.actions.doctor.site import Site
 from kafka_dr.actions.doctor.units import Unit
 from kafka_dr.config.topology import Flow
 from kafka_dr.domain.doctor.finding import InstallationFinding, finding_of
-from kafka_dr.domain.readiness.clusters import missing_connector, worker_too_old
+from kafka_dr.domain.readiness.blocker import missing_connector, worker_too_old
 from kafka_dr.domain.routing.dns_readiness import dns_blockers
 
 _DNS_SECONDS = 5.0

@@ -108,5 +108,5 @@ def queue_findings(tasks: Iterable[DagTask], examined: Iterable[str]) -> Iterato
             f"Steps run on the queue {queue}, whose machines were not examined",
             f"tasks {first_few(sorted(queues[queue]), 3)} run there",
             f"Name {queue} in SWITCHBACK_QUEUES, a comma list in the environment of Airflow's dag-processor and"
-            " scheduler, so that examine_installation has a task there. If it is named: start a worker of this queue.",
+            " scheduler, so that doctor has a task there. If it is named: start a worker of this queue.",
         )

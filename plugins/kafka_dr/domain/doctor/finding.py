@@ -46,7 +46,7 @@ def finding_of(check: str, about: str, blocker: Blocker) -> InstallationFinding:
     return InstallationFinding(check, about, blocker.reason, blocker.seen, blocker.next_step)
 
 
-def standing(looks: Sequence[Sequence[InstallationFinding]]) -> list[InstallationFinding]:
+def standing_findings(looks: Sequence[Sequence[InstallationFinding]]) -> list[InstallationFinding]:
     """Return the findings of the last look that count: those that cannot pass, and those that every look had."""
     *before, last = looks
     always = [{finding.key for finding in look} for look in before]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from kafka_dr.domain.doctor.finding import InstallationFinding, finding_of
-from kafka_dr.domain.readiness.clusters import one_cluster, worker_elsewhere
+from kafka_dr.domain.readiness.blocker import one_cluster, worker_elsewhere
 
 _CHECK = "cluster_identity"
 

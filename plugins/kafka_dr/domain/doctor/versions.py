@@ -14,7 +14,6 @@ SUPPORTED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...] | None]] = {
     "Java": ((17,), None),
     "Spark": ((4, 2), (4, 3)),
     "PostgreSQL": ((10,), None),
-    "Kafka brokers": ((2, 8), None),
 }
 
 

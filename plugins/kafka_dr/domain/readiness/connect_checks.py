@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from kafka_dr.domain.kafka_model.kafka_version import kafka_version
 from kafka_dr.domain.mirror_maker.patterns import INTERNAL_BEFORE_4_0, PATTERN_KEYS, list_items
 from kafka_dr.domain.plain_text import first_few
-from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
-from kafka_dr.domain.readiness.clusters import worker_too_old
+from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker, worker_too_old
 from kafka_dr.domain.readiness.observation import FlowView, Observation
 
 

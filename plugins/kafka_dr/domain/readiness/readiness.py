@@ -23,9 +23,8 @@ from kafka_dr.domain.readiness.alike_connectors import (
     stated_topics_agree,
     topics_mirrored_once,
 )
-from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker
+from kafka_dr.domain.readiness.blocker import MOST_LISTED, Blocker, missing_connector, one_cluster, worker_elsewhere
 from kafka_dr.domain.readiness.client_rights import clients_may_work_on_target, users_exist_on_target
-from kafka_dr.domain.readiness.clusters import missing_connector, one_cluster, worker_elsewhere
 from kafka_dr.domain.readiness.connect_checks import reverse_flow_usable, stated_settings_agree, versions_suffice
 from kafka_dr.domain.readiness.group_checks import groups_can_move, groups_idle_on_target, members_leave
 from kafka_dr.domain.readiness.observation import ConnectorView, FlowView, Observation, Sample

@@ -28,7 +28,7 @@ from kafka_dr.domain.doctor.finding import (
     InstallationFinding,
     by_finding,
     differing_places,
-    standing,
+    standing_findings,
 )
 from kafka_dr.domain.doctor.identity import SeenWorker, identity_findings
 from kafka_dr.domain.doctor.rights import (
@@ -340,9 +340,9 @@ def test_a_queue_that_was_not_examined_is_named() -> None:
 
 def test_only_what_every_look_finds_counts() -> None:
     """Brokers that restart one by one are found once each; what cannot pass counts at once."""
-    assert standing([[finding("broker 1")], [finding("broker 2")]]) == []
-    assert standing([[finding("a")], [finding("a"), finding("b")]]) == [finding("a")]
-    assert standing([[finding("wrong", may_pass=False)]]) == [finding("wrong", may_pass=False)]
+    assert standing_findings([[finding("broker 1")], [finding("broker 2")]]) == []
+    assert standing_findings([[finding("a")], [finding("a"), finding("b")]]) == [finding("a")]
+    assert standing_findings([[finding("wrong", may_pass=False)]]) == [finding("wrong", may_pass=False)]
 
 
 def place(name: str, host: str, *findings: InstallationFinding, version: str = "1") -> ExaminedPlace:

@@ -1,4 +1,4 @@
-"""# examine_installation
+"""# doctor
 
 The installation as each queue's workers see it: what `switchback doctor` prints. Nothing is changed.
 
@@ -21,7 +21,7 @@ from kafka_dr.dag_policy import EXAMINING_ARGS, TAGS
 from kafka_dr.steps.doctor.examine_machine import examine_queues
 
 with DAG(
-    "examine_installation",
+    "doctor",
     schedule=None,
     catchup=False,
     default_args=EXAMINING_ARGS,

@@ -1,4 +1,4 @@
-"""Looks at one address: whether its name resolves, a server listens, and the server's certificate can be verified."""
+"""Looks at one address: whether its name resolves, a server listens, and its certificate can be verified."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Reads what doctor examines, and changes nothing."""

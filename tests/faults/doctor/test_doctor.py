@@ -1,0 +1,374 @@
+"""doctor on a real lab: each planted fault is named alone, with its remedy; a healthy lab yields nothing.
+
+Three brokers a site with TLS, PostgreSQL, Airflow, a Spark cluster. SWITCHBACK_DOCTOR_LAB names the folder of such a
+lab that runs already, and goes on afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from lab.environment.bring_up import up
+from lab.environment.ports import free_ports
+from lab.environment.production.profile import POSTGRES
+from lab.environment.state import Lab
+from lab.environment.take_down import down
+from lab.install.jars import PROJECT
+from lab.install.setup import faketime_library
+from tests.faults.doctor.doctor_server import DoctorServer, examine_once
+from tests.faults.readiness.checked_site import ca_certificate
+from tests.faults.support.scene import until
+from tests.faults.support.stepping import product_environment
+from tests.support.stores.object_store import object_store
+
+#: Findings that may pass have to stand for so long: much less than in the command, as nothing restarts here.
+STANDS = ("--stands", "6")
+WITHOUT_SPARK = (*STANDS, "--skip", "spark")
+Environment = dict[str, str]
+
+
+class Site:
+    """A lab, and examinations of it."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.lab, self.folder = lab, folder
+        self.environment = product_environment(lab)
+        self.log = folder / "doctor.log"
+        self._server = DoctorServer(self.environment, self.log)
+
+    def examine(self, environment: Environment | None = None, *options: str) -> dict[str, Any]:
+        """Examine once; return what the command printed."""
+        return self._server.examine(environment or self.environment, *options)
+
+    def connection(self, name: str) -> dict[str, Any]:
+        """A connection of the lab, as Airflow's JSON."""
+        return json.loads(self.environment[f"AIRFLOW_CONN_{name.upper()}"])
+
+    def with_connections(self, **connections: dict[str, Any]) -> Environment:
+        """The environment with other connections."""
+        changed = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections.items()}
+        return self.environment | changed
+
+    def with_extra(self, name: str, **extra: Any) -> Environment:
+        """The environment with other settings in the extra of one connection."""
+        connection = self.connection(name)
+        return self.with_connections(**{name: connection | {"extra": connection.get("extra", {}) | extra}})
+
+    def with_topology(self, **changes: Any) -> Environment:
+        """The environment with a topology that differs."""
+        path = self.folder / "topology.yaml"
+        path.write_text(yaml.safe_dump(yaml.safe_load(self.lab.topology.read_text()) | changes))
+        return self.environment | {"KAFKA_DR_TOPOLOGY": str(path)}
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A healthy lab."""
+    running = os.environ.get("SWITCHBACK_DOCTOR_LAB")
+    state = Path(running) if running else tmp_path_factory.mktemp("doctor") / "lab"
+    if not running:
+        up(state, True, None, None, 1, profile="production")
+    site = Site(Lab(state), tmp_path_factory.mktemp("examined"))
+    try:
+        yield site
+    finally:
+        site.close()
+        if not running:
+            down(state)
+
+
+def said(document: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Check, reason and remedy of each finding."""
+    return [(one["check"], one["reason"], one["next_step"]) for one in document["findings"]]
+
+
+def assert_alone(document: dict[str, Any], check: str, reason: str, remedy: str) -> None:
+    """Exactly one thing is found: this one, with this remedy and a page; the exit code says so."""
+    found = said(document)
+    assert len(found) == 1, found
+    assert found[0][0] == check and reason in found[0][1] and remedy in found[0][2], found
+    assert document["findings"][0]["seen"] and document["code"] == 1
+
+
+def test_a_healthy_lab_yields_nothing(site: Site) -> None:
+    """All checks are made, none is left out, and the exit code is 0."""
+    document = site.examine(None, *STANDS)
+    assert said(document) == [] and document["code"] == 0
+    (place,) = document["places"]
+    assert place["not_examined"] == {} and len(place["examined"]) > 40
+
+
+# -- faults in what this machine is given -----------------------------------------------------------------------------
+
+
+def closed_port() -> int:
+    """A port on which nobody listens."""
+    return free_ports(["closed"])["closed"]
+
+
+def unreachable(site: Site) -> Environment:
+    """One more address in the bootstrap servers."""
+    servers = site.connection("kafka_primary")["extra"]["bootstrap.servers"]
+    return site.with_extra("kafka_primary", **{"bootstrap.servers": f"{servers},127.0.0.1:{closed_port()}"})
+
+
+def no_such_name(site: Site) -> Environment:
+    """A name that no DNS has."""
+    return site.with_extra("kafka_standby", **{"bootstrap.servers": "broker.standby.invalid:9092"})
+
+
+def wrong_password(site: Site) -> Environment:
+    """Of Switchback on one cluster."""
+    return site.with_extra("kafka_standby", **{"sasl.password": "wrong"})
+
+
+def wrong_ca(site: Site) -> Environment:
+    """Brokers' certificates are signed by another."""
+    return site.with_extra("kafka_primary", **{"ssl.ca.location": ca_certificate(site.folder, 300)})
+
+
+def wrong_ca_of_connect(site: Site) -> Environment:
+    """The same with Connect."""
+    return site.with_extra("connect_standby", verify=ca_certificate(site.folder, 301))
+
+
+def swapped(site: Site) -> Environment:
+    """Each alias leads to the other cluster."""
+    pairs = {
+        f"kafka_{one}{kind}": f"kafka_{other}{kind}"
+        for kind in ("", "_probe")
+        for one, other in (("primary", "standby"), ("standby", "primary"))
+    }
+    return site.with_connections(**{name: site.connection(other) for name, other in pairs.items()})
+
+
+def one_cluster(site: Site) -> Environment:
+    """Both aliases lead to one cluster."""
+    return site.with_connections(kafka_standby=site.connection("kafka_primary"))
+
+
+def connect_stopped(site: Site) -> Environment:
+    """Nobody listens where the workers should."""
+    urls = ",".join(f"https://127.0.0.1:{closed_port()}" for _ in range(2))
+    return site.with_connections(connect_primary=site.connection("connect_primary") | {"host": urls})
+
+
+def wrong_airflow_password(site: Site) -> Environment:
+    """Of Switchback's account."""
+    return site.with_connections(airflow_api=site.connection("airflow_api") | {"password": "wrong"})
+
+
+def missing_connection(site: Site) -> Environment:
+    """The topology names it, and nobody made it."""
+    return {name: value for name, value in site.environment.items() if name != "AIRFLOW_CONN_KAFKA_PRIMARY_PROBE"}
+
+
+def broken_topology(site: Site) -> Environment:
+    """A key that does not exist."""
+    return site.with_topology(clusterz={})
+
+
+def no_java(site: Site) -> Environment:
+    """Only Python's programs and the shell's."""
+    programs = site.folder / "programs"
+    programs.mkdir()
+    for name in ("bash", "env", "dirname", "ps", "sh", "cat"):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+    without = {name: value for name, value in site.environment.items() if name != "JAVA_HOME"}
+    return without | {"PATH": f"{Path(sys.executable).parent}:{programs}"}
+
+
+def foreign_evidence(site: Site) -> Environment:
+    """Others may read what is stored."""
+    (folder := site.folder / "open").mkdir(mode=0o755)
+    folder.chmod(0o755)
+    return site.with_topology(evidence=str(folder))
+
+
+#: Fault -> check, and parts of reason and remedy.
+GIVEN: dict[Callable[[Site], Environment], tuple[str, str, str]] = {
+    unreachable: ("reach", "of primary takes no connection from this machine", "correct host and port"),
+    no_such_name: ("reach", "broker.standby.invalid:9092 of standby does not resolve", "DNS or /etc/hosts"),
+    wrong_password: ("reach", "The brokers refuse the login of kafka_standby", "Correct user, password"),
+    wrong_ca: ("reach", "of primary shows a certificate that this machine does not accept", "`ssl.ca.location`"),
+    wrong_ca_of_connect: ("reach", "of connect_standby shows a certificate", "`verify`"),
+    swapped: ("cluster_identity", "The connections of primary and standby are swapped", "Swap the two"),
+    one_cluster: ("cluster_identity", "primary and standby lead to one cluster", "Correct bootstrap.servers"),
+    connect_stopped: ("reach", "of connect_primary takes no connection", "Start the server"),
+    wrong_airflow_password: ("reach", "Airflow refuses the login of airflow_api", "Correct login and password"),
+    missing_connection: ("connections", "Connection kafka_primary_probe does not exist", "Create the connection"),
+    broken_topology: ("topology", "cannot be used", "topology_reference.md"),
+    no_java: ("spark", "Java is missing on this machine", "Install Java 17"),
+    foreign_evidence: ("files", "Other users may read, write or search", "chmod 700"),
+}
+
+
+def test_each_fault_in_what_the_machine_is_given_is_named_alone(site: Site) -> None:
+    """Some at a time: they meet nobody else. All are looked at before the first failure is told."""
+
+    def examined(fault: Callable[[Site], Environment]) -> dict[str, Any]:
+        options = STANDS if fault is no_java else WITHOUT_SPARK
+        return site.examine(fault(site), *options)
+
+    with ThreadPoolExecutor(5) as pool:
+        documents = list(zip(GIVEN, pool.map(examined, GIVEN), strict=True))
+    wrong = {}
+    for fault, document in documents:
+        try:
+            assert_alone(document, *GIVEN[fault])
+        except AssertionError as error:
+            wrong[fault.__name__] = str(error)
+        print(fault.__name__, said(document), flush=True)
+    assert wrong == {}
+
+
+def test_a_bucket_that_is_missing_is_named(site: Site) -> None:
+    """And one that exists is not; nothing is left in it."""
+    with object_store() as options:
+        login = {"conn_type": "generic", "extra": options}
+        for uri in ("s3://archive/files", "s3://nowhere/files"):
+            environment = site.with_topology(store={"uri": uri, "connection": "store"})
+            environment |= {"AIRFLOW_CONN_STORE": json.dumps(login)}
+            document = site.examine(environment, *WITHOUT_SPARK)
+            if "archive" in uri:
+                assert said(document) == []
+        assert_alone(document, "files", "The store cannot be written and read", "Create the bucket")
+
+
+def test_a_package_that_executors_lack_is_named(site: Site, tmp_path: Path) -> None:
+    """Executors of the lab's Spark master have a Python without Kafka's client."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    inherited = next(Path(sys.executable).parents[1].glob("lib/python3*/site-packages"))
+    (packages := next((tmp_path / "bare").glob("lib/python3*/site-packages"))).mkdir(exist_ok=True)
+    for name in ("numpy", "numpy.libs", "pandas", "pyarrow", "dateutil", "six.py", "pytz", "tzdata", "cloudpickle"):
+        if (inherited / name).exists():
+            (packages / name).symlink_to(inherited / name)
+    programs = {"PYSPARK_PYTHON": str(tmp_path / "bare" / "bin" / "python"), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    document = site.examine(site.environment | programs, *STANDS)
+    assert_alone(document, "spark", "cannot import the Python package confluent_kafka", "PYSPARK_PYTHON")
+
+
+@pytest.mark.skipif(faketime_library() is None, reason="libfaketime is not installed here")
+def test_a_clock_that_is_ahead_is_named(site: Site) -> None:
+    """By two minutes; the database, Airflow and Connect agree with each other."""
+    fake = {"LD_PRELOAD": str(faketime_library()), "FAKETIME": "+120", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    document = examine_once(site.environment | fake, site.log, *WITHOUT_SPARK)
+    assert_alone(document, "clocks", "is ahead of the others", "time service")
+
+
+# -- faults in the systems themselves ---------------------------------------------------------------------------------
+
+_TOPIC, _GROUP, _CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.BROKER
+_TRANSACTION = ResourceType.TRANSACTIONAL_ID
+RIGHTS = [
+    ("kafka_rights", _TOPIC, "READ"),
+    ("kafka_rights", _TOPIC, "DESCRIBE_CONFIGS"),
+    ("kafka_rights", _GROUP, "READ"),
+    ("kafka_rights", _GROUP, "DESCRIBE_CONFIGS"),
+    ("kafka_rights", _CLUSTER, "ALTER"),
+    ("kafka_rights", _CLUSTER, "DESCRIBE_CONFIGS"),
+    ("optional_rights", _TOPIC, "DELETE"),
+    ("optional_rights", _GROUP, "DELETE"),
+    ("optional_rights", _TRANSACTION, "WRITE"),
+]
+
+
+@contextmanager
+def right_taken_away(site: Site, alias: str, kind: ResourceType, operation: str) -> Iterator[None]:
+    """Without one ACL entry of Switchback's principal."""
+    admin = AdminClient(site.lab.client_properties(alias, "admin"))
+    name = "kafka-cluster" if kind is _CLUSTER else "*"
+    fields = (kind, name, ResourcePatternType.LITERAL, "User:orchestrator", "*", AclOperation[operation])
+    (removed,) = admin.delete_acls([AclBindingFilter(*fields, AclPermissionType.ALLOW)]).values()
+    assert len(removed.result(60)) == 1
+    try:
+        yield
+    finally:
+        for created in admin.create_acls([AclBinding(*fields, AclPermissionType.ALLOW)]).values():
+            created.result(60)
+
+
+def test_each_right_that_is_taken_away_is_named(site: Site) -> None:
+    """On one cluster at a time, with the command that gives it back."""
+    wrong = {}
+    for number, (check, kind, operation) in enumerate(RIGHTS):
+        alias = ("primary", "standby")[number % 2]
+        with right_taken_away(site, alias, kind, operation):
+            document = site.examine(None, *WITHOUT_SPARK)
+        word = "".join(part.capitalize() for part in operation.split("_"))
+        reason = f"User:orchestrator lacks the right {operation} on"
+        print(alias, kind, operation, said(document), flush=True)
+        try:
+            assert_alone(document, check, reason, f"--operation {word}")
+            assert alias in document["findings"][0]["reason"]
+        except AssertionError as error:
+            wrong[f"{alias} {kind} {operation}"] = str(error)
+    assert wrong == {}
+
+
+def test_a_database_that_confirms_commits_early_is_named(site: Site) -> None:
+    """Its role has synchronous_commit off."""
+    record = site.lab.load()
+    address = {"host": "127.0.0.1", "port": record.ports[POSTGRES], "user": "postgres"}
+    login = psycopg.connect(**address, password=record.passwords[f"database_{POSTGRES}"], autocommit=True)
+    with login as server:
+        server.execute("ALTER ROLE journal SET synchronous_commit = off")
+        try:
+            document = site.examine(None, *WITHOUT_SPARK)
+        finally:
+            server.execute("ALTER ROLE journal RESET synchronous_commit")
+    assert_alone(document, "journal", "confirms commits before they are on disk", "RESET synchronous_commit")
+
+
+def test_a_dag_that_cannot_be_imported_is_named(site: Site) -> None:
+    """As Airflow's dag-processor reports it, with the error."""
+    path = PROJECT / "dags" / "broken_for_a_test.py"
+    path.write_text("from airflow.sdk import DAG\nimport package_that_nobody_has\n")
+    try:
+        document = {"findings": []}
+        ends_at = time.monotonic() + 600
+        while not document["findings"] and time.monotonic() < ends_at:
+            document = site.examine(None, *WITHOUT_SPARK)
+    finally:
+        path.unlink()
+    assert_alone(document, "dags", "Airflow cannot import a DAG file", "correct what it reports")
+    assert "package_that_nobody_has" in document["findings"][0]["seen"]
+
+
+def test_a_worker_that_has_died_is_named(site: Site) -> None:
+    """Killed; the lab starts it again."""
+    pid = site.lab.processes.pid("drill-standby")
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: site.lab.processes.pid("drill-standby") is None, "the worker to end", 60.0)
+    try:
+        document = site.examine(None, *WITHOUT_SPARK)
+    finally:
+        up(site.lab.root, True, None, None, 1, profile="production")
+    assert_alone(document, "reach", "of connect_drill_standby takes no connection", "Start the server")
