@@ -1,6 +1,6 @@
-# The images of docker-compose.yaml, a target each: kafka, airflow, spark, postgres. Everything comes from one Debian image
-# and from the registries: Debian's packages, PyPI by the hashes of requirements.txt, Maven Central by those of
-# lab/install/jars.sha256. Official images can take the place of the bases (KAFKA_BASE, AIRFLOW_BASE, SPARK_BASE, POSTGRES_BASE);
+# The images of docker-compose.yaml, a target each: kafka, airflow, worker-1, worker-2, spark, postgres, redis, store.
+# Everything comes from one Debian image and from the registries: Debian's packages, PyPI by the hashes of requirements.txt,
+# Maven Central by those of lab/install/jars.sha256, the store's source from Go's proxy by its checksum. Official images can take the place of the bases (KAFKA_BASE, AIRFLOW_BASE, SPARK_BASE, POSTGRES_BASE);
 # none of them has been tried. A base of Kafka needs Java 17 or newer and bash, one of Airflow and of Spark besides
 # /usr/bin/python3 of version 3.11, one of PostgreSQL its programs on the path.
 #
@@ -48,7 +48,7 @@ RUN --mount=type=secret,id=ca with-ca python3 -c \
 FROM ${KAFKA_BASE} AS kafka
 USER root
 COPY lab/containers/bin/user-with-folders /usr/local/bin/
-RUN user-with-folders lab/arguments lab/brokers/primary lab/brokers/standby lab/tmp
+RUN user-with-folders lab/arguments lab/certificates lab/brokers/primary lab/brokers/standby lab/tmp
 COPY --from=jars /opt/switchback/ /opt/switchback/
 COPY lab/containers/log4j2.properties /opt/switchback/lab/containers/
 COPY lab/containers/bin/ /usr/local/bin/
@@ -58,7 +58,8 @@ USER 1000:1000
 FROM ${AIRFLOW_BASE} AS airflow
 USER root
 COPY lab/containers/bin/user-with-folders /usr/local/bin/
-RUN user-with-folders lab/arguments lab/postgres clients
+RUN user-with-folders lab/arguments lab/postgres lab/redis lab/store clients machines/airflow-worker-1 \
+    machines/airflow-worker-2 machines/spark-master machines/spark-worker-1 machines/spark-worker-2
 COPY --from=packages /opt/switchback/.venv/ /opt/switchback/.venv/
 COPY --from=jars /opt/switchback/ /opt/switchback/
 ENV PATH=/opt/switchback/.venv/bin:$PATH XDG_CACHE_HOME=/opt PYTHONDONTWRITEBYTECODE=1
@@ -71,6 +72,17 @@ COPY lab/containers/bin/ /usr/local/bin/
 # A checkout may be readable by its owner alone.
 RUN chmod -R a+rX /usr/local/bin spark lab plugins dags
 USER 1000:1000
+
+# Two machines that run tasks, each as a user of its own.
+FROM airflow AS worker-1
+USER root
+RUN rm -rf /var/lib/switchback && OWNER=1001 user-with-folders
+USER 1001:1000
+
+FROM airflow AS worker-2
+USER root
+RUN rm -rf /var/lib/switchback && OWNER=1002 user-with-folders
+USER 1002:1000
 
 FROM ${SPARK_BASE} AS spark
 USER root
@@ -94,4 +106,33 @@ FROM ${POSTGRES_BASE} AS postgres
 USER root
 COPY lab/containers/bin/ /usr/local/bin/
 RUN chmod -R a+rX /usr/local/bin && user-with-folders lab/postgres && mkdir -p /var/lib/postgresql/data && chown 1000:1000 /var/lib/postgresql/data
+USER 1000:1000
+
+FROM debian:bookworm-slim AS redis
+COPY lab/containers/bin/with-ca /usr/local/bin/
+RUN --mount=type=secret,id=ca with-ca sh -c 'apt-get update -q && apt-get install -qy --no-install-recommends \
+    redis-server && rm -rf /var/lib/apt/lists/*'
+COPY lab/containers/bin/ /usr/local/bin/
+RUN chmod -R a+rX /usr/local/bin && user-with-folders lab/redis && chown 1000:1000 /var/lib/redis
+USER 1000:1000
+
+# The store is built from its source: PyPI has Go's compiler, Go's proxy the source, pinned by its checksum.
+FROM python AS store-build
+WORKDIR /build
+COPY lab/containers/store/requirements.txt ./
+RUN --mount=type=secret,id=ca python3 -m venv /venv && with-ca /venv/bin/pip install --quiet --no-cache-dir \
+    --disable-pip-version-check --require-hashes -r requirements.txt
+ARG SEAWEEDFS=v0.0.0-20261109003541-7506e5f91cd6
+ARG SEAWEEDFS_SUM=h1:LOYZFToHq9F7pSR6lkPGfkM8RmHlVFrzndKdhmNZjrU=
+ENV PATH=/venv/bin:$PATH GOTOOLCHAIN=local GOFLAGS=-mod=readonly GOMODCACHE=/build/modules CGO_ENABLED=0
+RUN --mount=type=secret,id=ca with-ca go mod download -json "github.com/seaweedfs/seaweedfs@$SEAWEEDFS" > module.json \
+    && grep -qF "\"$SEAWEEDFS_SUM\"" module.json && cp -R "modules/github.com/seaweedfs/seaweedfs@$SEAWEEDFS" source \
+    && chmod -R u+w source
+RUN --mount=type=secret,id=ca cd source && with-ca go build -trimpath -ldflags "-s -w" -o /build/weed ./weed \
+    && rm -rf /root/.cache/go-build
+
+FROM debian:bookworm-slim AS store
+COPY --from=store-build /build/weed /usr/local/bin/
+COPY lab/containers/bin/ /usr/local/bin/
+RUN chmod -R a+rX /usr/local/bin && user-with-folders lab/store && mkdir /var/lib/store && chown 1000:1000 /var/lib/store
 USER 1000:1000

@@ -5,7 +5,7 @@ COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --pytho
 # Minor versions of Airflow that the wheel installs on, and its extras; the extras of this checkout.
 MINORS := 3.1 3.2 3.3
 EXTRAS := s3 gcs azure postgres slack msk
-CHECKOUT := s3 postgres slack msk lab dev
+CHECKOUT := s3 postgres slack celery msk lab dev
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lock check lab lab-down demo demo-unplanned demo-failback compose-demo test faults bench
@@ -20,7 +20,7 @@ lock: ## renew the requirements files from pyproject.toml; versions stay (UPGRAD
 	@$(VENV) -m pip install --quiet --require-hashes -r requirements-build.txt
 	@$(COMPILE) --group build -o requirements-build.txt
 	@$(COMPILE) pyproject.toml $(CHECKOUT:%=--extra %) -o requirements.lock
-	@$(COMPILE) pyproject.toml --extra s3 --extra postgres --extra slack -c requirements.lock -o requirements.txt
+	@$(COMPILE) pyproject.toml --extra s3 --extra postgres --extra slack --extra celery -c requirements.lock -o requirements.txt
 	@for minor in $(MINORS); do echo "apache-airflow==$$minor.*" | $(COMPILE) pyproject.toml - $(EXTRAS:%=--extra %) \
 		-o requirements-airflow-$$minor.txt || exit 1; done
 
@@ -42,7 +42,7 @@ demo-unplanned: setup ## the source is killed with -9 under load, clients go on 
 demo-failback: setup ## the source is killed with -9, clients go on without it, it comes back, and they return (TAMPER=position|record, APPROVE=ask)
 	@$(VENV) -m lab.demo failback
 
-compose-demo: setup ## the stack of docker-compose.yaml: a planned failover, a killed site, and the failback, checked (TAMPER, APPROVE as above)
+compose-demo: setup ## the stack in containers: a planned failover, a killed site, and the failback, checked (PROFILE=production: the whole; TAMPER, APPROVE as above)
 	@$(VENV) -m lab.demo containers
 
 test: check ## the checks, then every test but the faults

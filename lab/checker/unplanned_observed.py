@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from lab.checker.evidence_file import figures_of, offsets_by_partition
+from lab.checker.evidence_file import figures_of, offsets_by_partition, path_in
 from lab.checker.ledger import Ledger
 from lab.checker.loss_rows import (
     LossRow,
@@ -199,7 +199,7 @@ class UnplannedObserved:
     def positions_path(self) -> Path | None:
         """Path of the file of positions; None if the evidence names none."""
         file_name = self.trip.evidence.get("positions")
-        return self.trip.folder / file_name if isinstance(file_name, str) else None
+        return path_in(self.trip.folder, file_name) if isinstance(file_name, str) else None
 
     @cached_property
     def assessed_ends(self) -> dict[Place, int]:

@@ -1,4 +1,4 @@
-"""Control the stack of docker-compose.yaml from the host, by the docker command alone."""
+"""Control the stack of docker-compose.yaml from the host, by the docker command and the store's published port."""
 
 from __future__ import annotations
 
@@ -13,19 +13,26 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from lab.containers.stack import PUBLISHED, ROOT
+import fsspec
+
+from lab.containers.stack import ROOT, SERVICES, TASK_WORKERS
+from lab.environment.airflow_settings import store_login
 from lab.environment.ports import free_ports
-from lab.environment.state import Lab, LabRecord
+from lab.environment.production.profile import PRODUCTION, SMALL, STORE
+from lab.environment.state import Lab, LabRecord, write_private
+from lab.environment.topology_file import store_uri
 from lab.errors import LabError
 from lab.install.jars import PROJECT
 
-FILE = PROJECT / "docker-compose.yaml"
+_FILE = PROJECT / "docker-compose.yaml"
+#: The files of docker compose by profile; each later one is laid over the first.
+FILES = {PRODUCTION: (_FILE,), SMALL: (_FILE, PROJECT / "docker-compose.small.yaml")}
 #: File in a demo's folder that names the folder's stack.
 STACK_FILE = "compose.json"
 #: The service from which files are read: its container runs as long as the stack, and mounts evidence and archive.
 KEEPER = "airflow-scheduler"
-OLDEST_COMPOSE = (2, 21)
-BUILD_SECONDS, READY_SECONDS, REQUEST_SECONDS = 3600, 900, 120
+OLDEST_COMPOSE = (2, 24)
+BUILD_SECONDS, READY_SECONDS, REQUEST_SECONDS = 7200, 1800, 120
 #: Environment variables that docker-compose.yaml gets in every stack, because they only change how images are built.
 BUILD_SETTINGS = ("SWITCHBACK_CA_FILE", "KAFKA_BASE", "AIRFLOW_BASE", "SPARK_BASE", "POSTGRES_BASE")
 _LABEL = "com.docker.compose.project"
@@ -40,18 +47,21 @@ class Stack:
         project: the project's name, also part of the names of containers, volumes and networks.
         settings: variables of docker-compose.yaml; the environment and `.env` are ignored, so that this stack never
             works on a user's own clusters.
+        profile: `small` or `production`.
     """
 
     project: str
     settings: Mapping[str, str]
+    profile: str = SMALL
 
     @classmethod
-    def in_folder(cls, folder: Path) -> Stack:
+    def in_folder(cls, folder: Path, profile: str = SMALL) -> Stack:
         """Return a new stack with free ports, named like the folder; write the folder's compose.json; start nothing."""
-        ports, settings_folder = free_ports(list(PUBLISHED)), folder / "settings"
+        services, settings_folder = SERVICES[profile].published, folder / "settings"
+        ports = free_ports(list(services))
         settings_folder.mkdir(exist_ok=True)
-        published = {setting: str(ports[name]) for name, (setting, _) in PUBLISHED.items()}
-        stack = cls(folder.name.lower(), {"SWITCHBACK_SETTINGS": str(settings_folder), **published})
+        published = {setting: str(ports[name]) for name, (setting, _) in services.items()}
+        stack = cls(folder.name.lower(), {"SWITCHBACK_SETTINGS": str(settings_folder), **published}, profile)
         (folder / STACK_FILE).write_text(json.dumps(asdict(stack)), encoding="utf-8")
         return stack
 
@@ -119,14 +129,16 @@ class Stack:
         """Kill services with -9; Docker does not restart killed services."""
         self._compose("kill", *services)
 
-    def start(self, service: str) -> None:
-        """Start a killed service, and wait until it is healthy."""
-        self._compose("up", "--wait", "--no-deps", "--no-recreate", "--no-build", service, seconds=READY_SECONDS)
-        if (state := self.states()[service]) != "healthy":
-            raise LabError(
-                f"the service {service} was started again and is {state}, not healthy; read its log with: docker"
-                f" compose --project-name {self.project} logs {service}"
-            )
+    def start(self, *services: str) -> None:
+        """Start killed services, and wait until each is healthy."""
+        self._compose("up", "--wait", "--no-deps", "--no-recreate", "--no-build", *services, seconds=READY_SECONDS)
+        states = self.states()
+        for service in services:
+            if states[service] != "healthy":
+                raise LabError(
+                    f"the service {service} was started again and is {states[service]}, not healthy; read its log"
+                    f" with: docker compose --project-name {self.project} logs {service}"
+                )
 
     def read_file(self, service: str, inside: Path) -> str:
         """Return the text of a file of a running container."""
@@ -147,15 +159,18 @@ class Stack:
         for service in self._compose("config", "--services").split():
             text = self._compose("logs", "--no-color", "--no-log-prefix", "--timestamps", service)
             (folder / f"{service}.log").write_text(text, encoding="utf-8")
-        self.copy_out(KEEPER, ROOT / "lab" / "logs" / "airflow", folder / "airflow")
+        for service in (KEEPER, *(TASK_WORKERS if self.profile == PRODUCTION else ())):
+            self.copy_out(service, ROOT / "lab" / "logs" / "airflow", folder / "airflow" / service)
 
     def _compose(self, *arguments: str, seconds: float = REQUEST_SECONDS, shown: bool = False) -> str:
         # Without --env-file Compose would read the checkout's `.env`.
-        command = ["docker", "compose", "--file", str(FILE), "--project-name", self.project, "--env-file", os.devnull]
+        files = [word for file in FILES[self.profile] for word in ("--file", str(file))]
+        command = ["docker", "compose", *files, "--project-name", self.project, "--env-file", os.devnull]
         return _run([*command, "--progress", "plain", *arguments], self._environment(), seconds, shown)
 
     def _environment(self) -> dict[str, str]:
-        compose_variables = set(re.findall(r"\$\{([A-Z_]+)", FILE.read_text(encoding="utf-8"))) - set(BUILD_SETTINGS)
+        names = re.findall(r"\$\{([A-Z0-9_]+)", _FILE.read_text(encoding="utf-8"))
+        compose_variables = set(names) - set(BUILD_SETTINGS)
         inherited = {name: value for name, value in os.environ.items() if name not in compose_variables}
         return inherited | {"DOCKER_BUILDKIT": "1", **self.settings}
 
@@ -171,15 +186,34 @@ class ContainerLab(Lab):
     def adopt(self) -> None:
         """Copy the lab's record (settings and secrets) from the containers into the lab's folder on the host.
 
-        Ports in the copy are those that the stack publishes on the host.
+        Ports in the copy are those that the stack publishes on the host. With them comes the certificate of the CA.
         """
         inside = LabRecord(**json.loads(self.stack.read_file(KEEPER, Lab(ROOT).record_path)))
         self.save(replace(inside, hosts={}, ports=inside.ports | inside.published, published={}, project=str(PROJECT)))
+        if inside.is_production:
+            text = self.stack.read_file(KEEPER, Lab(ROOT).authority.certificate)
+            write_private(self.authority.certificate, text)
 
     def collected(self, folder: Path) -> Path:
-        """Copy a folder's files from the containers to the same path below the host's lab folder; return `folder`."""
-        self.stack.copy_out(KEEPER, ROOT / folder.relative_to(self.root), folder)
+        """Copy a folder's files from the containers or the store to the same path on the host; return `folder`."""
+        if STORE in self.load().passwords:
+            self._copy_stored(folder)
+        else:
+            self.stack.copy_out(KEEPER, ROOT / folder.relative_to(self.root), folder)
         return folder
+
+    def _copy_stored(self, folder: Path) -> None:
+        """Copy what the store has of a folder, each file with the time of its last change, except copies that exist."""
+        files, root = fsspec.core.url_to_fs(
+            store_uri(self, folder), skip_instance_cache=True, use_listings_cache=False, **store_login(self.load())
+        )
+        for place, facts in files.find(root, detail=True).items():
+            copy, changed = folder / place.removeprefix(f"{root}/"), facts["LastModified"].timestamp()
+            if copy.exists() and (copy.stat().st_mtime, copy.stat().st_size) == (changed, facts["size"]):
+                continue
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            files.get_file(place, str(copy))
+            os.utime(copy, (changed, changed))
 
 
 def _state(row: Mapping[str, object]) -> str:

@@ -9,40 +9,65 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from lab.clients.application import prefixes_of, write_whole
 from lab.clients.service import APPLICATION, CLIENTS, ROUTE
-from lab.containers.stack import DATABASES, HOSTS, PORTS, ROOT, SPARK_WORKERS, published_ports
+from lab.containers.stack import (
+    DATABASES,
+    ROOT,
+    SERVICES,
+    SPARK_MACHINES,
+    SPARK_WORKERS,
+    TASK_WORKERS,
+    published_ports,
+)
 from lab.environment.airflow_settings import write_environment, write_passwords
 from lab.environment.bring_up import ISOLATIONS, POLICIES, make_record
 from lab.environment.brokers import broker_command, format_command, write_broker_settings
 from lab.environment.connect import flow_worker, worker_command, write_worker_settings
+from lab.environment.production.nodes import format_node_command, node_command
+from lab.environment.production.profile import (
+    BROKERS,
+    CONTROLLER,
+    PRODUCTION,
+    PROFILES,
+    REDIS,
+    STORE,
+    STORE_USER,
+    WORKERS,
+    member_name,
+)
+from lab.environment.production.transport import create_certificates
 from lab.environment.spark_cluster import SPARK, write_spark_settings
-from lab.environment.state import ALIASES, METRICS, PRINCIPALS, Lab, private_folder, write_private
+from lab.environment.state import ALIASES, METRICS, PRINCIPALS, Lab, LabRecord, private_folder, write_private
 from lab.environment.topology_file import write_topology
 from lab.errors import LabError
 
 CLIENT_PRINCIPALS = ("producer", "consumer")
+_CA = "ca.pem"
 
 
 def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
     """Write all files that the other containers read, and create folders, passwords and keys that do not exist yet.
 
     Args:
-        settings: NAMING, ISOLATION, DEMO_TOPICS, DEMO_GROUPS and the published ports, from docker-compose.yaml.
+        settings: PROFILE, NAMING, ISOLATION, DEMO_TOPICS, DEMO_GROUPS and the published ports, from
+            docker-compose.yaml.
 
     Raises:
-        LabError: a setting is invalid, or the clusters in the volumes have another NAMING or ISOLATION.
+        LabError: a setting is invalid, or the clusters in the volumes have another PROFILE, NAMING or ISOLATION.
     """
     _open(lab, settings)
+    is_production = lab.load().is_production
     for alias in ALIASES:
-        write_broker_settings(lab, alias)
-        write_worker_settings(lab, flow_worker(lab, alias))
-        worker_command(lab, flow_worker(lab, alias))
-        for write_arguments in (broker_command, format_command):
-            write_arguments(lab, alias)
+        (_write_nodes if is_production else _write_broker)(lab, alias)
+        for number in WORKERS if is_production else WORKERS[:1]:
+            write_worker_settings(lab, flow_worker(lab, alias, number))
+            worker_command(lab, flow_worker(lab, alias, number))
     write_topology(lab)
     for folder in (lab.airflow_home, lab.logs):
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,16 +81,57 @@ def prepare_folders(lab: Lab, settings: Mapping[str, str]) -> None:
     write_environment(lab)
     _write_databases(lab)
     _write_application(lab, settings)
+    if is_production:
+        _write_queue_and_store(lab)
+        _hand_out(lab)
+
+
+def _write_broker(lab: Lab, alias: str) -> None:
+    write_broker_settings(lab, alias)
+    for write_arguments in (broker_command, format_command):
+        write_arguments(lab, alias)
+
+
+def _write_nodes(lab: Lab, alias: str) -> None:
+    """Write the files of a site's controller and brokers; beside them, for all of Kafka, the certificates."""
+    create_certificates(lab)
+    names = {node: f"broker-{member_name(alias, node)}" for node in BROKERS} | {CONTROLLER: f"controller-{alias}"}
+    for node, name in names.items():
+        node_command(lab, alias, node, name)
+        format_node_command(lab, alias, node, name)
+    # Kafka's containers mount the folder of these files a second time, as the folder of the certificates.
+    for path in (lab.authority.certificate, *lab.authority.certificate.parent.glob("*.p12")):
+        _copy(path, lab.home / "arguments" / path.name)
 
 
 def _open(lab: Lab, settings: Mapping[str, str]) -> None:
     naming, isolation = settings.get("NAMING") or "identity", settings.get("ISOLATION") or "read_uncommitted"
-    for name, value, allowed in (("NAMING", naming, POLICIES), ("ISOLATION", isolation, ISOLATIONS)):
+    profile = settings.get("PROFILE") or PRODUCTION
+    choices = (("NAMING", naming, POLICIES), ("ISOLATION", isolation, ISOLATIONS), ("PROFILE", profile, PROFILES))
+    for name, value, allowed in choices:
         if value not in allowed:
             raise LabError(f"{name}={value!r} is unknown; use one of: {', '.join(allowed)}")
+    published = published_ports(settings, profile)
     if not lab.exists():
-        lab.save(make_record(naming, isolation, PORTS, DATABASES, hosts=HOSTS, spark_workers=SPARK_WORKERS))
+        services = SERVICES[profile]
+        hosts = {"profile": profile, "hosts": dict(services.hosts), "spark_workers": SPARK_WORKERS}
+        lab.save(make_record(naming, isolation, dict(services.ports), DATABASES, **hosts))
     record = lab.load()
+    _refuse_other_volumes(record, naming, isolation, profile)
+    # Volumes of an earlier version lack some secrets.
+    for user in (SPARK, METRICS, *PRINCIPALS, *((REDIS, STORE) if record.is_production else ())):
+        record.passwords.setdefault(user, secrets.token_hex(16))
+    record.airflow, record.published = True, published
+    lab.save(record)
+
+
+def _refuse_other_volumes(record: LabRecord, naming: str, isolation: str, profile: str) -> None:
+    if record.profile != profile:
+        raise LabError(
+            f"the volumes contain the stack of the profile {record.profile}, not {profile}; start the stack as before"
+            " (`small`: with `--file docker-compose.yaml --file docker-compose.small.yaml`), or remove the volumes,"
+            " which deletes all records of both clusters, with: docker compose down -v"
+        )
     if (record.policy, record.isolation) != (naming, isolation):
         raise LabError(
             f"the volumes contain clusters with {record.policy} naming and isolation level {record.isolation}, but the"
@@ -73,11 +139,6 @@ def _open(lab: Lab, settings: Mapping[str, str]) -> None:
             f" ISOLATION={record.isolation}, or remove the volumes, which deletes all records of both clusters, with:"
             " docker compose down -v"
         )
-    # Volumes of an earlier version lack some secrets.
-    for user in (SPARK, METRICS, *PRINCIPALS):
-        record.passwords.setdefault(user, secrets.token_hex(16))
-    record.airflow, record.published = True, published_ports(settings)
-    lab.save(record)
 
 
 def _write_databases(lab: Lab) -> None:
@@ -103,7 +164,7 @@ def _write_application(lab: Lab, settings: Mapping[str, str]) -> None:
     """Write the demo clients' configuration and, at the first run only, their routing record and list of clients."""
     folder = lab.root / "clients"
     properties = {
-        alias: {principal: lab.client_properties(alias, principal) for principal in CLIENT_PRINCIPALS}
+        alias: {principal: _properties_in(folder, lab, alias, principal) for principal in CLIENT_PRINCIPALS}
         for alias in ALIASES
     }
     prefixes = prefixes_of(lab.load().policy, ALIASES)
@@ -114,6 +175,42 @@ def _write_application(lab: Lab, settings: Mapping[str, str]) -> None:
         write_whole(folder / ROUTE, record)
     if not (folder / CLIENTS).exists():
         write_whole(folder / CLIENTS, {"name": "demo", "topics": topics_of(settings), "groups": groups_of(settings)})
+
+
+def _properties_in(folder: Path, lab: Lab, alias: str, principal: str) -> dict[str, str]:
+    """Return a client's settings; the CA's certificate is copied into its folder, because it has no other."""
+    properties = lab.client_properties(alias, principal)
+    if "ssl.ca.location" not in properties:
+        return properties
+    return properties | {"ssl.ca.location": str(_copy(lab.authority.certificate, folder / _CA))}
+
+
+def _write_queue_and_store(lab: Lab) -> None:
+    """Write the settings that Redis and the store read, each with its password."""
+    passwords = lab.load().passwords
+    write_private(lab.home / REDIS / "redis.conf", f"requirepass {passwords[REDIS]}\n")
+    keys = [{"accessKey": STORE_USER, "secretKey": passwords[STORE]}]
+    users = [{"name": STORE_USER, "credentials": keys, "actions": ["Admin", "Read", "Write", "List", "Tagging"]}]
+    write_private(lab.home / STORE / "users.json", json.dumps({"identities": users}))
+
+
+def _hand_out(lab: Lab) -> None:
+    """Copy to each machine that shares no folder, into its volume, the files that it needs; its group may read them."""
+    ca, keys = lab.authority.certificate, (lab.recorder_key, lab.journal_key)
+    airflow = (lab.airflow_env, lab.topology, lab.airflow_home / "airflow.cfg", ca, *keys)
+    spark = (lab.home / "spark" / "conf" / "spark-defaults.conf", ca)
+    for files, machines in ((airflow, TASK_WORKERS), (spark, SPARK_MACHINES)):
+        for path, machine in ((path, machine) for path in files for machine in machines):
+            copy = _copy(path, lab.root / "machines" / machine / path.relative_to(lab.root))
+            copy.chmod(0o640)
+
+
+def _copy(path: Path, copy: Path) -> Path:
+    """Copy a file with its mode, atomically, into a folder that is created if absent; return the copy."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    temporary = copy.with_name(f".{copy.name}.{os.getpid()}")
+    shutil.copy2(path, temporary)
+    return temporary.replace(copy)
 
 
 def topics_of(settings: Mapping[str, str]) -> list[str]:

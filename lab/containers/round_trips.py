@@ -13,6 +13,7 @@ from lab.clients.starting import Clients
 from lab.containers.compose import ContainerLab, Stack
 from lab.containers.stack import ROOT, SERVICES
 from lab.environment.brokers import admin_client
+from lab.environment.production.nodes import await_brokers, await_replicas
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab
 from lab.errors import LabError
@@ -85,16 +86,26 @@ class ContainerRoundTrips(RoundTrips):
         return ServiceClients(self.lab, self._client_folder)
 
     def kill(self, *names: str) -> None:
-        """Kill with -9 the containers of these processes (such as `broker-primary`); Docker does not restart them."""
-        self.lab.stack.kill(*(SERVICES[name] for name in names))
+        """Kill with -9 the containers that these names stand for; Docker does not restart them.
+
+        `broker-ALIAS` stands for all brokers of a site and their controller, `connect-ALIAS` for all its workers.
+        """
+        self.lab.stack.kill(*(service for name in names for service in self._services(name)))
 
     def start_again(self, name: str) -> None:
-        """Start the killed container of a process (`broker-ALIAS`, `connect-ALIAS`), and wait until it is healthy.
+        """Start the killed containers of `broker-ALIAS` or `connect-ALIAS`, and wait until each is healthy.
 
-        A broker must also answer on its published port.
+        Brokers must also answer on their published ports.
         """
-        self.lab.stack.start(SERVICES[name])
+        self.lab.stack.start(*self._services(name))
         kind, _, alias = name.partition("-")
         if kind == "broker":
             client: Any = admin_client(self.lab, alias)
-            wait_until(lambda: client.list_topics(timeout=2.0).brokers, f"{name} to answer", ANSWER_SECONDS)
+            if self.lab.load().is_production:
+                await_brokers(client, alias)
+                await_replicas(client)
+            else:
+                wait_until(lambda: client.list_topics(timeout=2.0).brokers, f"{name} to answer", ANSWER_SECONDS)
+
+    def _services(self, name: str) -> tuple[str, ...]:
+        return SERVICES[self.lab.stack.profile].sites[name]

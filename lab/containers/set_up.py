@@ -1,4 +1,4 @@
-"""The init jobs kafka-init, connectors-init and stack-init: `python -m lab.containers.set_up JOB`.
+"""The init jobs kafka-init, store-init, connectors-init and stack-init: `python -m lab.containers.set_up JOB`.
 
 Compose runs each job at every start of the stack; a job creates only what is missing.
 """
@@ -9,14 +9,17 @@ import os
 import sys
 from collections.abc import Callable
 
+import fsspec
 from confluent_kafka.admin import NewTopic
 
 from lab.containers.prepare import topics_of
 from lab.containers.stack import ROOT
 from lab.environment.airflow_services import wait_for_airflow
+from lab.environment.airflow_settings import store_login
 from lab.environment.bring_up import grant_rights
 from lab.environment.brokers import admin_client
 from lab.environment.connect import create_flows
+from lab.environment.production.profile import BUCKET
 from lab.environment.progress import ProgressLines
 from lab.environment.replication_check import prove_replication
 from lab.environment.state import ALIASES, Lab
@@ -32,6 +35,14 @@ def set_up_kafka(lab: Lab, progress: ProgressLines) -> None:
         grant_rights(lab, alias)
     progress.say("rights are granted; the standby is fenced")
     lab.once("demo-topics", lambda: _create_topics(lab, topics_of(os.environ)))
+
+
+def set_up_store(lab: Lab, progress: ProgressLines) -> None:
+    """store-init: create the store's bucket."""
+    files = fsspec.filesystem("s3", **store_login(lab.load()), skip_instance_cache=True)
+    if not files.exists(BUCKET):
+        files.mkdir(BUCKET)
+    progress.say(f"the store has the bucket {BUCKET}")
 
 
 def create_connectors(lab: Lab, progress: ProgressLines) -> None:
@@ -51,6 +62,7 @@ def await_readiness(lab: Lab, progress: ProgressLines) -> None:
 
 JOBS: dict[str, Callable[[Lab, ProgressLines], None]] = {
     "kafka-init": set_up_kafka,
+    "store-init": set_up_store,
     "connectors-init": create_connectors,
     "stack-init": await_readiness,
 }
@@ -61,7 +73,7 @@ def _create_topics(lab: Lab, names: list[str]) -> None:
         return
     client = admin_client(lab, "primary")
     existing = client.list_topics(timeout=REQUEST_SECONDS).topics
-    new_topics = [NewTopic(name, DEMO_PARTITIONS, 1) for name in names if name not in existing]
+    new_topics = [NewTopic(name, DEMO_PARTITIONS, -1) for name in names if name not in existing]
     for future in client.create_topics(new_topics).values() if new_topics else ():
         future.result(timeout=REQUEST_SECONDS)
 

@@ -1,7 +1,8 @@
 """`make demo`, `demo-unplanned`, `demo-failback`, `compose-demo`: move clients, check, and save the evidence.
 
 Environment: `APPROVE=ask` waits for a person at the gate; `TAMPER=position` or `TAMPER=record` falsifies the target
-before the check, which must then fail and name the changed position or record.
+before the check, which must then fail and name the changed position or record. `PROFILE=production` with
+`compose-demo` starts docker-compose.yaml alone, in place of its small form.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lab.demo.failback import FailbackDemo
 from lab.demo.guard import Guard, take_down
 from lab.demo.lost_source import LostSourceDemo
 from lab.demo.showing import make_console
+from lab.environment.production.profile import SMALL
 from lab.errors import LabError
 
 DEMOS = {"planned": Demo, "unplanned": LostSourceDemo, "failback": FailbackDemo, "containers": ContainersDemo}
@@ -72,6 +74,10 @@ def main(arguments: Sequence[str] = ()) -> int:
                 f"{' '.join(arguments)!r} is unknown; give no argument or one of: {', '.join(DEMOS)}"
             )
         choices = Choices.read(os.environ)
+        if choices.profile != SMALL and name != "containers":
+            raise ValueError(  # noqa: TRY301 (as above)
+                f"PROFILE={choices.profile} is for the demo in containers; unset PROFILE, or run: make compose-demo"
+            )
     except ValueError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2

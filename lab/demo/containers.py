@@ -32,7 +32,7 @@ class ContainersDemo(FailbackDemo):
 
     def run(self) -> int:
         """Run all stages; return the exit code: 0 if every check passed. Otherwise every service's log is saved."""
-        stack = Stack.in_folder(self._state)
+        stack = Stack.in_folder(self._state, self._choices.profile)
         stack.require_docker()
         code = 1
         try:

@@ -16,6 +16,7 @@ from lab.checker import CheckResult
 from lab.demo.showing import GateWatcher, Stages, evidence_tables, verdict_table
 from lab.demo.tampering import TAMPERINGS, Tampering
 from lab.environment.bring_up import up
+from lab.environment.production.profile import PROFILES, SMALL
 from lab.install.jars import PROJECT
 from lab.rehearsal.planned import Rehearsal
 
@@ -35,14 +36,16 @@ class Choices:
     Args:
         tamper: what to falsify on the target before the check: `position`, `record`, or "" for nothing.
         ask: each gate waits for a person; otherwise the user `approver` answers each gate.
+        profile: `small` or `production`; only the demo in containers has the latter.
     """
 
     tamper: str
     ask: bool
+    profile: str = SMALL
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Choices:
-        """Return the options in the environment variables TAMPER and APPROVE.
+        """Return the options in the environment variables TAMPER, APPROVE and PROFILE.
 
         Raises:
             ValueError: a value is unknown; the text names variable, value and allowed values.
@@ -52,7 +55,10 @@ class Choices:
             raise ValueError(f"TAMPER={tamper!r} is unknown; unset TAMPER or use one of: {', '.join(TAMPERINGS)}")
         if approve not in ("", "ask"):
             raise ValueError(f"APPROVE={approve!r} is unknown; unset APPROVE or use: ask")
-        return cls(tamper, approve == "ask")
+        profile = environment.get("PROFILE") or SMALL
+        if profile not in PROFILES:
+            raise ValueError(f"PROFILE={profile!r} is unknown; unset PROFILE or use one of: {', '.join(PROFILES)}")
+        return cls(tamper, approve == "ask", profile)
 
 
 class Demo:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.environment.jvm import temporary_folder
+from lab.environment.production.profile import REDIS, STORE, STORE_USER
 from lab.environment.spark_cluster import SPARK, master_url
 from lab.environment.state import (
     ALIASES,
@@ -19,6 +20,7 @@ from lab.environment.state import (
     METRICS,
     ROLES,
     Lab,
+    LabRecord,
     write_private,
 )
 from lab.install.jars import LAB, PROJECT
@@ -80,6 +82,8 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
     web = {name: {"conn_type": "http", "host": url} | _tls(lab) for name, url in _workers(lab).items()}
     web |= {"client_routing": {"conn_type": "http", "host": lab.drain_url}} if record.published else {}
     web |= {"stop_mirror_maker": {"conn_type": "http", "host": lab.stop_hook_url}} if record.dedicated else {}
+    has_store = STORE in record.hosts
+    web |= {"switchback_store": {"conn_type": "generic", "extra": store_login(record)}} if has_store else {}
     spark_login = {"password": record.passwords[SPARK]} if record.spark_workers else {}
     login = {"login": "switchback", "password": record.passwords["airflow_switchback"]}
     return kafka | web | {
@@ -89,6 +93,11 @@ def airflow_connections(lab: Lab) -> dict[str, dict[str, Any]]:
         "switchback_metrics": {"conn_type": "generic", "password": record.passwords[METRICS]},
         "spark_default": {"conn_type": "spark", "host": master_url(lab), **spark_login},
     }  # fmt: skip
+
+
+def store_login(record: LabRecord) -> dict[str, str]:
+    """Return fsspec's options for the lab's store."""
+    return {"endpoint_url": f"http://{record.address(STORE)}", "key": STORE_USER, "secret": record.passwords[STORE]}
 
 
 def _workers(lab: Lab) -> dict[str, str]:
@@ -161,6 +170,22 @@ def _settings(lab: Lab) -> dict[str, str]:
         "AIRFLOW__API__PORT": str(record.ports["airflow"]),
         **(_IN_CONTAINERS if record.published else {}),
         **_ALWAYS,
+        **_celery(record),
+    }
+
+
+def _celery(record: LabRecord) -> dict[str, str]:
+    """Return the settings of Celery's queue and workers; {} in a lab whose scheduler runs the tasks."""
+    if REDIS not in record.hosts:
+        return {}
+    database = record.database_url("airflow", Path())
+    return {
+        "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
+        "AIRFLOW__CELERY__BROKER_URL": f"redis://:{record.passwords[REDIS]}@{record.address(REDIS)}/0",
+        "AIRFLOW__CELERY__RESULT_BACKEND": f"db+{database}",
+        "AIRFLOW__CELERY__WORKER_CONCURRENCY": "4",
+        # A worker takes no task that it cannot start at once: the other worker may be idle.
+        "AIRFLOW__CELERY__WORKER_PREFETCH_MULTIPLIER": "1",
     }
 
 

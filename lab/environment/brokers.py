@@ -89,7 +89,7 @@ def format_command(lab: Lab, alias: str) -> list[str]:
     for user in users:
         arguments += ["--add-scram", user]
     version = record.kafka_of(alias)
-    return java_command(lab, f"format-{alias}", "256m", "kafka.tools.StorageTool", *arguments, version=version)
+    return java_command(lab, f"format-broker-{alias}", "256m", "kafka.tools.StorageTool", *arguments, version=version)
 
 
 def common_settings() -> dict[str, object]:

@@ -45,7 +45,8 @@ class LabRecord:
         policy: naming of mirrored topics, `identity` or `default`.
         isolation: isolation level at which MirrorMaker 2 reads.
         ports: port of a service, by the service's name in the lab (a cluster's alias names its broker).
-        passwords: passwords by user: Kafka principals, `airflow_USER`, `database_NAME`; `spark`, `metrics`.
+        passwords: passwords by user: Kafka principals, `airflow_USER`, `database_NAME`; `spark`, `metrics`; in
+            containers of the profile `production` also `redis`, `store`.
         airflow_secrets: Airflow's keys: `fernet`, `jwt`, `api`.
         cluster_ids: Kafka cluster ids, by alias.
         project: the checkout that created the lab.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -11,6 +12,7 @@ from lab.environment.connect import KINDS, connector_name
 from lab.environment.dedicated_mirror_maker import GROUP, all_settings
 from lab.environment.drills.markers import ENVIRONMENT
 from lab.environment.logins.clients import principal_name
+from lab.environment.production.profile import BUCKET, STORE
 from lab.environment.signing_keys import public_key_of
 from lab.environment.state import ALIASES, DRILL_CLIENT, Lab, write_private
 
@@ -47,11 +49,28 @@ def topology_settings(lab: Lab) -> dict[str, Any]:
         "spark": {"connection": "spark_default"},
         "evidence": str(lab.evidence),
         "evidence_kept_days": 1826,
-        "recorder": {"archive": f"file://{lab.archive}", "public_keys": [public_key_of(lab.recorder_key)]},
+        **_storage(lab),
         "metrics": {"connection": "switchback_metrics"},
         "cool_down_seconds": 0,
         **({} if record.published else {"drill": _drill(lab)}),
     }
+
+
+def _storage(lab: Lab) -> dict[str, Any]:
+    """Return the topology's settings of the recorder's archive, and of the store, if the lab has one."""
+    keys = {"public_keys": [public_key_of(lab.recorder_key)]}
+    if STORE not in lab.load().hosts:
+        return {"recorder": {"archive": f"file://{lab.archive}", **keys}}
+    connection = {"connection": "switchback_store"}
+    return {
+        "store": {"uri": store_uri(lab, lab.evidence), **connection},
+        "recorder": {"archive": store_uri(lab, lab.archive), **connection, **keys},
+    }
+
+
+def store_uri(lab: Lab, folder: Path) -> str:
+    """Return the URI in the lab's store for the files that belong into a folder of the lab."""
+    return f"s3://{BUCKET}/{folder.relative_to(lab.root).as_posix()}"
 
 
 def _drill(lab: Lab) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lab.checker.client_behaviour import absent_positions, misplaced_positions, uncalled_positions
+from lab.checker.evidence_file import path_in
 from lab.checker.findings import Finding
 from lab.checker.ledger import Place
 from lab.checker.readers import INTERNAL_GROUPS
@@ -46,7 +47,7 @@ class PositionChecks(TripChecks):
         ]
 
     def _claims(self) -> Mapping[str, Mapping[Place, PositionClaim]]:
-        path = self.trip.folder / str(self.trip.evidence.get("positions"))
+        path = path_in(self.trip.folder, str(self.trip.evidence.get("positions")))
         return position_claims(read_rows(path)) if self.trip.lost and path.is_file() else {}
 
     def _check_group(

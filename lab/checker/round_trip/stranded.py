@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from lab.checker import accounting
 from lab.checker import records as record_checks
+from lab.checker.evidence_file import path_in
 from lab.checker.findings import Finding
 from lab.checker.ledger import Log, Place
 from lab.checker.loss_rows import compare_stranded, mirrored_at_most
@@ -25,7 +26,7 @@ class StrandedChecks(TripChecks):
 
     def _check_export(self) -> None:
         folder = self.trip.evidence.get("stranded")
-        export = Export.read(self.trip.folder / folder) if isinstance(folder, str) else Export({}, {}, {})
+        export = Export.read(path_in(self.trip.folder, folder)) if isinstance(folder, str) else Export({}, {}, {})
         rows, partitions = export.records, set(self.trip.returned)
         self.verdict.add(
             [

@@ -9,13 +9,14 @@ log in by SCRAM, over TLS. No listener takes a connection without TLS.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from confluent_kafka.admin import AclBinding, AdminClient
 
-from lab.environment.brokers import admin_client, common_settings, release_of
+from lab.environment.brokers import OUTSIDE_PORT, admin_client, common_settings, release_of
 from lab.environment.jvm import java_command, properties_text, run_to_end
 from lab.environment.logins.clients import scram_login
 from lab.environment.production.profile import (
@@ -31,7 +32,7 @@ from lab.environment.production.profile import (
     node_names,
 )
 from lab.environment.progress import wait_until
-from lab.environment.state import PRINCIPALS, Lab, write_private
+from lab.environment.state import LOOPBACK, PRINCIPALS, Lab, LabRecord, write_private
 from lab.environment.versions.zookeeper import await_unregistered, create_users, start_zookeeper, with_zookeeper
 from lab.errors import LabError
 
@@ -55,6 +56,14 @@ def start_nodes(lab: Lab, alias: str) -> None:
             _start(lab, alias, node, name)
     client = admin_client(lab, alias)
     still_possible = partial(lab.processes.must_live, *names)
+    await_brokers(client, alias, still_possible)
+    if has_zookeeper:
+        lab.once(f"users-{alias}", lambda: create_users(lab, client))
+    await_replicas(client)
+
+
+def await_brokers(client: AdminClient, alias: str, still_possible: Callable[[], object] = lambda: None) -> None:
+    """Wait until all brokers of a site are in service; `still_possible` raises if waiting is pointless."""
     wait_until(
         lambda: set(client.list_topics(timeout=5.0).brokers) == set(BROKERS),
         f"the brokers of {alias} to answer",
@@ -62,9 +71,13 @@ def start_nodes(lab: Lab, alias: str) -> None:
         still_possible=still_possible,
         pause=0.5,
     )
-    if has_zookeeper:
-        lab.once(f"users-{alias}", lambda: create_users(lab, client))
-    # A broker that was killed is listed until its session has ended, and comes back without being in sync yet.
+
+
+def await_replicas(client: AdminClient) -> None:
+    """Wait a while until all replicas are in sync.
+
+    A broker that was killed is listed until its session has ended, and comes back without being in sync yet.
+    """
     with suppress(LabError):
         wait_until(partial(_all_in_sync, client), "replicas to be in sync", SYNC_SECONDS, pause=0.5)
 
@@ -75,20 +88,33 @@ def _all_in_sync(client: AdminClient) -> bool:
 
 
 def _start(lab: Lab, alias: str, node: int, name: str) -> None:
-    settings, version = lab.home / "arguments" / f"{name}.properties", lab.load().kafka_of(alias)
-    write_private(settings, properties_text(node_properties(lab, alias, node)))
+    command = node_command(lab, alias, node, name)
     if release_of(lab, alias).zookeeper:
         await_unregistered(lab, alias, node)
     elif not (_data_folder(lab, name) / "meta.properties").exists():
-        run_to_end(f"format-{name}", _format_command(lab, alias, node, name, settings))
-    heap = CONTROLLER_HEAP if node == CONTROLLER else os.environ.get("SWITCHBACK_BROKER_HEAP", BROKER_HEAP)
-    command = java_command(lab, name, heap, "kafka.Kafka", str(settings), version=version)
+        run_to_end(f"format-{name}", format_node_command(lab, alias, node, name))
     lab.processes.start(name, command, dict(os.environ), lab.home)
 
 
-def _format_command(lab: Lab, alias: str, node: int, name: str, settings: Path) -> list[str]:
+def node_command(lab: Lab, alias: str, node: int, name: str) -> list[str]:
+    """Write the settings and the Java argument file of a node; return the command that runs the node.
+
+    Args:
+        lab: the lab.
+        alias: the site.
+        node: id of the broker or controller.
+        name: name of its process, also of its files.
+    """
+    settings = _settings_path(lab, name)
+    write_private(settings, properties_text(node_properties(lab, alias, node)))
+    heap = CONTROLLER_HEAP if node == CONTROLLER else os.environ.get("SWITCHBACK_BROKER_HEAP", BROKER_HEAP)
+    return java_command(lab, name, heap, "kafka.Kafka", str(settings), version=lab.load().kafka_of(alias))
+
+
+def format_node_command(lab: Lab, alias: str, node: int, name: str) -> list[str]:
+    """Write a Java argument file; return the command that formats a node's storage. Arguments as of `node_command`."""
     record = lab.load()
-    arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(settings)]
+    arguments = ["format", "-t", record.cluster_ids[alias], "-c", str(_settings_path(lab, name))]
     # The controller's storage holds the cluster's first metadata, so also the SCRAM users.
     for user in PRINCIPALS if node == CONTROLLER else ():
         arguments += ["--add-scram", f"SCRAM-SHA-512=[name={user},password={record.passwords[user]}]"]
@@ -108,7 +134,9 @@ def node_properties(lab: Lab, alias: str, node: int) -> dict[str, object]:
         "node.id": node,
         "controller.quorum.voters": f"{CONTROLLER}@{controller}",
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CLIENTS:SASL_SSL,CERTIFICATES:SSL,CONTROLLER:SSL",
+        "listener.security.protocol.map": ",".join(
+            [*(f"{name.upper()}:SASL_SSL" for name in _password_listeners(record)), "CERTIFICATES:SSL,CONTROLLER:SSL"]
+        ),
         **({"process.roles": "controller", "listeners": f"CONTROLLER://{controller}"} if is_controller else {}),
         **({} if is_controller else _broker_listeners(lab, alias, node)),
         "super.users": ";".join(["User:admin", *(f"User:CN={own}" for own in node_names(alias))]),
@@ -125,17 +153,26 @@ def node_properties(lab: Lab, alias: str, node: int) -> dict[str, object]:
 
 
 def _broker_listeners(lab: Lab, alias: str, node: int) -> dict[str, object]:
-    record = lab.load()
-    clients = f"CLIENTS://{record.address(member_name(alias, node))}"
-    certificates = f"CERTIFICATES://{record.address(certificates_port(alias, node))}"
+    record, name = lab.load(), member_name(alias, node)
+    own = f"CLIENTS://{record.address(name)},CERTIFICATES://{record.address(certificates_port(alias, node))}"
+    bound = advertised = own
+    if record.published:
+        bound += f",OUTSIDE://{record.hosts[name]}:{OUTSIDE_PORT}"
+        advertised += f",OUTSIDE://{LOOPBACK}:{record.published[name]}"
+    login = scram_login("admin", record.passwords["admin"])
     return {
         "process.roles": "broker",
-        "listeners": f"{clients},{certificates}",
-        "advertised.listeners": f"{clients},{certificates}",
+        "listeners": bound,
+        "advertised.listeners": advertised,
         "inter.broker.listener.name": "CERTIFICATES",
         "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-        "listener.name.clients.scram-sha-512.sasl.jaas.config": scram_login("admin", record.passwords["admin"]),
+        **{f"listener.name.{name}.scram-sha-512.sasl.jaas.config": login for name in _password_listeners(record)},
     }
+
+
+def _password_listeners(record: LabRecord) -> list[str]:
+    """Return the listeners on which clients log in by SCRAM: in containers a second one, for clients outside."""
+    return ["clients", *(["outside"] if record.published else [])]
 
 
 def rights_by_certificate(rights: list[AclBinding]) -> list[AclBinding]:
@@ -152,6 +189,10 @@ def rights_by_certificate(rights: list[AclBinding]) -> list[AclBinding]:
 
 def _data_folder(lab: Lab, name: str) -> Path:
     return lab.home / "brokers" / name
+
+
+def _settings_path(lab: Lab, name: str) -> Path:
+    return lab.home / "arguments" / f"{name}.properties"
 
 
 # The controller needs them, too: it makes the topics, and keeps the cluster's min.insync.replicas.

@@ -12,6 +12,10 @@ REPLICAS = 3
 MIN_INSYNC_REPLICAS = 2
 #: Name of the server in the lab's hosts, ports and processes; its two databases, each owned by a role of its name.
 POSTGRES = "postgres"
+#: Names of Celery's queue and of the S3-compatible store in the hosts, ports and passwords of a lab in containers.
+REDIS, STORE = "redis", "store"
+#: The store's bucket, and its only user.
+BUCKET = STORE_USER = "switchback"
 DATABASES = ("airflow", "journal")
 SUPERVISOR = "airflow-supervisor"
 #: A client that logs in with a certificate: name in the status document, and of the certificate's subject.

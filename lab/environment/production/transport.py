@@ -4,19 +4,34 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from lab.environment.production.profile import CERTIFICATE_CLIENT, KEY_STORES, WORKERS, member_name, node_names
-from lab.environment.state import ALIASES, Lab
+from lab.environment.production.certificates import HOSTS
+from lab.environment.production.profile import (
+    BROKERS,
+    CERTIFICATE_CLIENT,
+    CONTROLLER,
+    KEY_STORES,
+    WORKERS,
+    member_name,
+    node_name,
+)
+from lab.environment.state import ALIASES, Lab, drill_port
 
 
 def create_certificates(lab: Lab) -> None:
-    """Create the lab's CA, and the certificates of brokers, controllers, Connect workers and of one client, once."""
-    names = [name for alias in ALIASES for name in node_names(alias)]
-    workers = [f"connect-{member_name(alias, number)}" for alias in ALIASES for number in WORKERS]
-    workers += [f"drill-{alias}" for alias in ALIASES]
-    for name in (*names, *workers, CERTIFICATE_CLIENT):
-        lab.authority.issue_once(name)
-    password = lab.load().passwords[KEY_STORES]
-    for name in (*names, *workers):
+    """Create the lab's CA, and the certificates of brokers, controllers, Connect workers and of one client, once.
+
+    A server's certificate is for this machine, and in a lab in containers for the server's host name, too.
+    """
+    record, servers = lab.load(), {f"drill-{alias}": drill_port(alias) for alias in ALIASES}
+    for alias in ALIASES:
+        servers |= {node_name(alias, CONTROLLER): f"controller_{alias}"}
+        servers |= {node_name(alias, node): member_name(alias, node) for node in BROKERS}
+        servers |= {f"connect-{name}": f"connect_{name}" for name in (member_name(alias, one) for one in WORKERS)}
+    lab.authority.issue_once(CERTIFICATE_CLIENT)
+    password = record.passwords[KEY_STORES]
+    for name, service in servers.items():
+        host = record.hosts.get(service)
+        lab.authority.issue_once(name, hosts=(*HOSTS, *([host] if host else [])))
         lab.authority.key_store(name, password)
     lab.authority.trust_store(password)
 

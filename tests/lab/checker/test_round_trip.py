@@ -51,6 +51,16 @@ def test_a_right_round_trip_passes(make: Make, first: Callable[..., Story], poli
     assert figures["flowed_on"] == figures["written_since"] == 2
 
 
+@pytest.mark.parametrize("first", [moved, lost])
+def test_evidence_may_name_a_file_by_its_uri_in_a_store(make: Make, first: Callable[..., Story]) -> None:
+    """The file is then in the folder that was copied from the store."""
+    story = back(first(make, "identity"))
+    uri, evidence = f"s3://bucket/evidence/{story.trip.folder.name}", story.trip.evidence
+    stranded = evidence["stranded"] and f"{uri}/{evidence['stranded']}"
+    story.amend(positions=f"{uri}/{evidence['positions']}", stranded=stranded)
+    assert story.passes().figures["stranded_listed"] == (2 if first is lost else 0)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_ten_right_round_trips_in_a_row_pass(make: Make, policy: str) -> None:
     """Planned and unplanned, append and recreate in turns: everything that ever was written counts until the end."""
@@ -424,6 +434,8 @@ SPOILT: list[tuple[str, Spoil, str, str]] = [
     ("identity", lambda story: story.amend(approvals=[{"user": "operator"}]), "evidence", "do not name approver"),
     ("identity", lambda story: story.amend(plan={"target": "elsewhere"}), "evidence", "plan_digest"),
     ("identity", lambda story: story.amend(positions="/nowhere/positions.parquet"), "evidence", "no positions file"),
+    ("identity", lambda story: story.amend(positions="s3://a/other/positions.parquet"), "evidence",
+     "no positions file"),
     ("identity", lambda story: story.amend(seconds={"own": 1, "drain": 1}), "evidence", "seconds.people"),
     ("identity", lambda story: story.amend(steps=[]), "evidence", "open_procedure"),
     ("identity", lambda story: step_of(story, state="failed"), "evidence", "failed although the outcome is completed"),

@@ -197,6 +197,7 @@ def test_a_record_where_the_source_had_another_is_a_stranger() -> None:
         (at("plan_digest", "0" * 64), "plan_digest"),
         (at("steps", []), "confirm_source_lost"),
         (at("positions", "elsewhere.parquet"), "no positions file"),
+        (at("positions", "s3://bucket/elsewhere/positions.parquet"), "no positions file"),
         (at("boundary", []), "has no boundary"),
     ],
 )

@@ -64,7 +64,7 @@ def test_brokers_with_tls_verify_who_logs_in(lab: Lab) -> None:
         assert (settings.get("ssl.client.auth") == "required") is (kind == "certificates")
         assert ("sasl.oauthbearer.jwks.endpoint.url" in settings) is (kind == "oidc")
         format_command(lab, alias)
-        arguments = (lab.home / "arguments" / f"format-{alias}").read_text()
+        arguments = (lab.home / "arguments" / f"format-broker-{alias}").read_text()
         assert arguments.count("--add-scram") == {"oidc": 1, "certificates": 0}.get(kind, 7)
 
 
