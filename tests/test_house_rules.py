@@ -202,7 +202,8 @@ def texts() -> Iterator[tuple[str, str]]:
     ]
     places += [
         ROOT / name
-        for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Makefile", "pyproject.toml", "requirements.txt")
+        # Not the locks: they hold names that others gave to their packages.
+        for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Makefile", "pyproject.toml")
         if (ROOT / name).exists()
     ]
     yield from ((p.relative_to(ROOT).as_posix(), p.read_text(encoding="utf-8")) for p in places)

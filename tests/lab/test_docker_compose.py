@@ -16,7 +16,7 @@ from lab.environment.airflow_settings import COMPONENTS
 from lab.environment.brokers import OUTSIDE_PORT
 from lab.environment.production.profile import PRODUCTION, PROFILES, SMALL
 from lab.environment.state import Lab
-from tests.support.compose_files import read_stack
+from tests.lab.compose_files import read_stack
 
 CHECKOUT = Path(__file__).parents[2]
 TEXT = (CHECKOUT / "docker-compose.yaml").read_text(encoding="utf-8")
