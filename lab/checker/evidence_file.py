@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.checker.findings import Finding, first_examples
+from lab.checker.stated_place import local_file
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "procedure_id": str,
@@ -159,16 +160,6 @@ def figures_of(evidence: Mapping[str, Any], step: str) -> Mapping[str, Any]:
     return next((row.get("figures") or {} for row in evidence.get("steps", []) if row.get("id") == step), {})
 
 
-def path_in(folder: Path, stated: str) -> Path:
-    """Return the path of what evidence states to have: a name in its folder, or a URI of this folder in a store.
-
-    Args:
-        folder: the evidence folder, whose name is the procedure's id.
-        stated: the name or URI.
-    """
-    return folder / (stated.rpartition(f"/{folder.name}/")[2] if "://" in stated else stated)
-
-
 def _mismatch_findings(evidence: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Finding]:
     return [
         _evidence_finding(f"{name} is {evidence[name]!r:.200}, expected {expected_value!r}")
@@ -181,7 +172,7 @@ def _plan_findings(evidence: Mapping[str, Any], folder: Path) -> list[Finding]:
     findings = []
     if not _is_digest_of(evidence["plan"], evidence["plan_digest"]):
         findings.append(_evidence_finding("plan_digest is not the SHA-256 of the plan's canonical JSON"))
-    if not path_in(folder, evidence["positions"]).exists():
+    if not local_file(folder, evidence["positions"]).exists():
         findings.append(_evidence_finding(f"no positions file at {evidence['positions']}"))
     return findings
 

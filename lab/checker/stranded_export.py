@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow.parquet as pq
-
+from lab.checker.stated_place import parquet_tables
 from lab.workload.ground_truth import content_digest
 
 Place = tuple[str, int]
@@ -26,18 +25,18 @@ class Export(NamedTuple):
     uncommitted: dict[Place, set[int]]
 
     @classmethod
-    def read(cls, folder: Path) -> Export:
-        """Return the export in a folder; a missing subfolder counts as empty."""
+    def read(cls, place: str | Path) -> Export:
+        """Return the export in a folder, or in a store's folder by its URI; a missing subfolder counts as empty."""
         uncommitted: dict[Place, set[int]] = {}
-        for path in sorted((folder / "uncommitted").glob("*.parquet")):
-            for row in pq.read_table(path, columns=["topic", "partition", "offset"]).to_pylist():
+        for table in parquet_tables(f"{place}/uncommitted"):
+            for row in table.select(["topic", "partition", "offset"]).to_pylist():
                 uncommitted.setdefault((row["topic"], row["partition"]), set()).add(row["offset"])
-        listed = listed_contents(folder / "stranded")
+        listed = listed_contents(f"{place}/stranded")
         committed = {
             place: {offset: digest for offset, digest in rows.items() if offset not in uncommitted.get(place, ())}
             for place, rows in listed.items()
         }
-        return cls(committed, listed_contents(folder / "older"), uncommitted)
+        return cls(committed, listed_contents(f"{place}/older"), uncommitted)
 
     @property
     def records(self) -> dict[Place, dict[int, int]]:
@@ -47,14 +46,14 @@ class Export(NamedTuple):
         }
 
 
-def listed_contents(folder: Path) -> dict[Place, dict[int, int]]:
+def listed_contents(place: str | Path) -> dict[Place, dict[int, int]]:
     """Return the content digests of the records in a folder's files, by partition and offset.
 
     {} if the folder does not exist.
     """
     contents: dict[Place, dict[int, int]] = {}
-    for path in sorted(folder.glob("*.parquet")):
-        for row in pq.read_table(path).to_pylist():
+    for table in parquet_tables(str(place)):
+        for row in table.to_pylist():
             headers = list(zip(row["header_names"], row["header_values"], strict=True))
             contents.setdefault((row["topic"], row["partition"]), {})[row["offset"]] = content_digest(
                 row["key"], row["value"], headers

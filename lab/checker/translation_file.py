@@ -104,7 +104,7 @@ def agreement_findings(evidence: Mapping[str, Any], rows: Sequence[Row], path: P
         "translate_offsets.positions": (figures.get("positions"), len(rows)),
         "translate_offsets.exact": (figures.get("exact"), sum(bool(row["exact"]) for row in rows)),
         "translate_offsets.digest": (figures.get("digest"), translation_digest(rows)),
-        "translate_offsets.translation.file": (receipt.get("file"), Path(evidence["positions"]).name),
+        "translate_offsets.translation.file": (receipt.get("file"), str(evidence["positions"]).rpartition("/")[2]),
         "translate_offsets.translation.rows": (receipt.get("rows"), len(rows)),
         "translate_offsets.translation.sha256": (receipt.get("sha256"), sha256(path.read_bytes()).hexdigest()),
     }

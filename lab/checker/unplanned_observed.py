@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from lab.checker.evidence_file import figures_of, offsets_by_partition, path_in
+from lab.checker.evidence_file import figures_of, offsets_by_partition
 from lab.checker.ledger import Ledger
 from lab.checker.loss_rows import (
     LossRow,
@@ -27,6 +27,7 @@ from lab.checker.positions import Alignment, Log
 from lab.checker.readers import PROBE_DIGEST, ClusterReader, Place
 from lab.checker.records import Held, offset_contents
 from lab.checker.round_trip.observed import Trip
+from lab.checker.stated_place import local_file
 from lab.checker.translation_file import PositionClaim, position_claims, read_rows
 from lab.workload.ground_truth import TruthRecord
 
@@ -199,7 +200,7 @@ class UnplannedObserved:
     def positions_path(self) -> Path | None:
         """Path of the file of positions; None if the evidence names none."""
         file_name = self.trip.evidence.get("positions")
-        return path_in(self.trip.folder, file_name) if isinstance(file_name, str) else None
+        return local_file(self.trip.folder, file_name) if isinstance(file_name, str) else None
 
     @cached_property
     def assessed_ends(self) -> dict[Place, int]:

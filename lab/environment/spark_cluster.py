@@ -13,7 +13,7 @@ from lab.environment.progress import ProgressLines, wait_until
 from lab.environment.state import Lab, write_private
 from lab.install.java_flags import FLAGS
 
-READY_SECONDS = 120.0
+READY_SECONDS = 300.0
 #: Name of the secret of the Spark cluster among the lab's passwords.
 SPARK = "spark"
 
@@ -64,7 +64,7 @@ def start_spark(lab: Lab, progress: ProgressLines) -> None:
         ]
         _start(lab, name, "org.apache.spark.deploy.worker.Worker", *arguments, master_url(lab))
     wait_until(
-        lambda: requests.get(f"http://127.0.0.1:{page}/json/", timeout=2).json()["aliveworkers"] == len(workers),
+        lambda: requests.get(f"http://127.0.0.1:{page}/json/", timeout=10).json()["aliveworkers"] == len(workers),
         "Spark's workers to register",
         READY_SECONDS,
         still_possible=lambda: lab.processes.must_live("spark-master", *workers),

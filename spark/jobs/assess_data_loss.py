@@ -6,12 +6,13 @@ Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, the f
 and stretches.parquet, job.json, and the ends of both logs as far as the comparison needs. With --wait-for-input the job
 starts while the input is being written: job.json must be written last and atomically. Writes loss.parquet,
 ahead.parquet, rereads.parquet, summary.json and, if the source is readable, the stranded records into the folder
-stranded; all Spark workers must then have access to the output folder. If the input has a folder translate_offsets (the
-input of the job translate_offsets), the same Spark session also translates the groups' positions; the folder
-translate_offsets is missing from the output if the translation fails. Client settings come as JSON from the environment
-variables KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their owner can read
-(--source-config, --target-config). The same input gives the same rows and digest; a second run with the same --output
-does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
+stranded; with `export_to` in job.json this folder is in the store, whose options come as JSON from
+KAFKA_DR_STORE_OPTIONS, else all Spark workers must have access to the output folder. If the input has a folder
+translate_offsets (the input of the job translate_offsets), the same Spark session also translates the groups'
+positions; the folder translate_offsets is missing from the output if the translation fails. Client settings come as
+JSON from the environment variables KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their
+owner can read (--source-config, --target-config). The same input gives the same rows and digest; a second run with the
+same --output does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ import translate_offsets
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SEEN, STRETCH, SYNC
+from kafka_dr_spark.export.place import STRANDED, UNCOMMITTED
+from kafka_dr_spark.export.settings import load_export
 from kafka_dr_spark.job import JobRun, error_line, print_progress, run_job
-from kafka_dr_spark.loss.inventory import summarise_inventory, write_inventory
+from kafka_dr_spark.loss.inventory import listed_files, summarise_inventory, write_inventory
 from kafka_dr_spark.loss.task import AssessmentTask
-from kafka_dr_spark.reading.record_files import STRANDED, UNCOMMITTED
 
 NAME = "assess_data_loss"
 
@@ -39,16 +41,21 @@ def assess(run: JobRun) -> None:
     print_progress(
         f"partitions: {len(run.bounds)}; the source can {'' if run.limits.source_readable else 'not '}be read"
     )
-    with run.started(STRANDED, UNCOMMITTED) as (spark, folder):
+    export = load_export(run.given)
+    with run.started(*export.folders(STRANDED, UNCOMMITTED)) as (spark, folder):
         tasks = sources.task_count(len(run.bounds), spark.defaultParallelism)
         packed = sources.packed_for_tasks(rows, sources.spread_partitions(dict.fromkeys(run.bounds, 1), tasks), tasks)
-        task = AssessmentTask(run.bounds, run.limits, run.clients, str(folder))
+        place = export.place(folder)
+        task = AssessmentTask(run.bounds, run.limits, run.clients, place)
         packed_rows = spark.parallelize(packed, tasks).map(task).collect()
         run.clock.phase("assess")
         inventory = write_inventory(packed_rows, run.given, folder)
+        place.keep_only(listed_files(inventory))
+        for why in inventory.not_stored[:1]:
+            print_progress(f"lost records of {len(inventory.not_stored)} partitions are not exported: {why}")
         run.clock.phase("write")
         translate_too(run, folder)
-        summary = summarise_inventory(inventory, len(run.bounds), run.digest)
+        summary = summarise_inventory(inventory, len(run.bounds), run.digest) | {"export": export.description}
         sinks.publish_output(folder, run.output, summary | {"seconds": run.clock.seconds}, "loss_summary")
     print_progress(
         f"partitions that lose or may lose records: {summary['losing']}; records certainly lost: {summary['certain']};"

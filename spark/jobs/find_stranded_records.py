@@ -9,8 +9,10 @@ the flight recorder's floors.parquet, job.json, and both logs as far as the comp
 the stranded records are read once more. With --wait-for-input the job starts while the input is being written: job.json
 must be written last and atomically. Writes stranded_summary.parquet, summary.json, and these folders: stranded (the
 stranded records), uncommitted (a list of the stranded records whose transaction has not committed), older (replicated
-records that are no longer on the target). All Spark workers must have access to the output folder. Client settings come
-as JSON from the environment variables KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their
+records that are no longer on the target). With `export_to` in job.json these folders are in the store, whose options
+come as JSON from KAFKA_DR_STORE_OPTIONS; else all Spark workers must have access to the output folder. A file's name
+ends with the task attempt that wrote it; only files that stranded_summary.parquet names count. Client settings come as
+JSON from the environment variables KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their
 owner can read (--source-config, --target-config). The same input gives the same rows and digest; a second run with the
 same --output does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
 """
@@ -25,9 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.task_rows import FLOOR, SYNC
+from kafka_dr_spark.export.place import OLDER, STRANDED, UNCOMMITTED
+from kafka_dr_spark.export.settings import load_export
 from kafka_dr_spark.job import JobRun, print_progress, run_job
-from kafka_dr_spark.reading.record_files import STRANDED, UNCOMMITTED
-from kafka_dr_spark.stranded.task import OLDER, SearchTask, summarise_stranded, weight_of, write_findings
+from kafka_dr_spark.stranded.task import SearchTask, listed_files, summarise_stranded, weight_of, write_findings
 
 NAME = "find_stranded_records"
 
@@ -37,7 +40,8 @@ def find(run: JobRun) -> None:
     bounds, returned = run.bounds, sources.load_returned(run.given, run.bounds)
     rows = sources.tagged_rows(run.given, needed=(SYNC,), optional=(FLOOR,))
     print_progress(f"partitions: {len(bounds)}")
-    with run.started(STRANDED, UNCOMMITTED, OLDER) as (spark, folder):
+    export = load_export(run.given)
+    with run.started(*export.folders(STRANDED, UNCOMMITTED, OLDER)) as (spark, folder):
         tasks = sources.task_count(len(bounds), spark.defaultParallelism)
         task_of_partition = sources.spread_partitions(
             {key: weight_of(of_key, returned[key]) for key, of_key in bounds.items()}, tasks
@@ -47,10 +51,13 @@ def find(run: JobRun) -> None:
             ([key for key, task in task_of_partition.items() if task == number], packed_part)
             for number, packed_part in enumerate(packed)
         ]
-        search = SearchTask(bounds, returned, run.limits, run.clients, str(folder))
+        place = export.place(folder)
+        search = SearchTask(bounds, returned, run.limits, run.clients, place)
         packed_rows = spark.parallelize(parts, tasks).map(search).collect()
         run.clock.phase("search")
-        summary = summarise_stranded(write_findings(packed_rows, folder), run.digest)
+        findings = write_findings(packed_rows, folder)
+        place.keep_only(listed_files(findings))
+        summary = summarise_stranded(findings, run.digest) | {"export": export.description}
         sinks.publish_output(folder, run.output, summary | {"seconds": run.clock.seconds}, "stranded_figures")
     print_progress(
         f"stranded records: {summary['records']} on {summary['stranding']} partitions; replicated records that the"

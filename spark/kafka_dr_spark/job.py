@@ -20,10 +20,11 @@ from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.digests import input_digest
 from kafka_dr_spark.contract.private_files import private_folder
 from kafka_dr_spark.contract.schemas import ContractBroken
+from kafka_dr_spark.export.store import NotStored
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowUnreadable
 
 #: Errors caused by the input or the clusters: their messages are printed unchanged.
-TOLD_AS_THEY_ARE = (ContractBroken, WindowUnreadable, OSError)
+TOLD_AS_THEY_ARE = (ContractBroken, WindowUnreadable, NotStored, OSError)
 
 
 def print_progress(line: str) -> None:
@@ -80,7 +81,7 @@ def error_line(error: Exception) -> str:
     """Return one line that describes an error, including an error that was raised in a Spark worker."""
     if isinstance(error, TOLD_AS_THEY_ARE):
         return str(error)
-    pattern = rf"(?:{WindowUnreadable.__name__}|{ContractBroken.__name__}): (.*)"
+    pattern = rf"(?:{WindowUnreadable.__name__}|{ContractBroken.__name__}|{NotStored.__name__}): (.*)"
     worker_messages = re.findall(pattern, str(error))
     lines = str(error).strip().splitlines() or [""]
     return worker_messages[-1] if worker_messages else f"{type(error).__name__}: {lines[0]}"

@@ -18,6 +18,7 @@ from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SEEN, STRETCH, SYNC
+from kafka_dr_spark.export.place import AttemptFiles, ExportPlace
 from kafka_dr_spark.loss.inventory import summarise_inventory, write_inventory
 from kafka_dr_spark.loss.task import AssessmentTask
 from kafka_dr_spark.reading.matching import Records
@@ -74,7 +75,7 @@ class JobsWithoutSpark:
         sinks.publish_output(
             folder,
             made,
-            {**summary, "seconds": {}},
+            {**summary, "seconds": {}, "export": {}},
             {
                 "assess_data_loss": "loss_summary",
                 "find_stranded_records": "stranded_figures",
@@ -84,13 +85,15 @@ class JobsWithoutSpark:
 
     def _assess(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
         rows = sources.tagged_rows(given, needed=(SYNC, SEEN, POSITION), optional=(FLOOR, STRETCH))
-        task = AssessmentTask(bounds, limits, KafkaAccess(None, {}), str(folder))
+        task = AssessmentTask(bounds, limits, KafkaAccess(None, {}), ExportPlace(str(folder)))
         made = [task(one) for one in sources.packed_for_tasks(rows, dict.fromkeys(bounds, 0), 1)]
         return summarise_inventory(write_inventory(made, given, folder), len(bounds), "input")
 
     def _find(self, given: Path, folder: Path, bounds: dict, limits: Any) -> dict[str, Any]:
         rows = sources.tagged_rows(given, needed=(SYNC,), optional=(FLOOR,))
-        task = SearchTask(bounds, sources.load_returned(given, bounds), limits, KafkaAccess({}, {}), str(folder))
+        task = SearchTask(
+            bounds, sources.load_returned(given, bounds), limits, KafkaAccess({}, {}), ExportPlace(str(folder))
+        )
         made = task((list(bounds), sources.packed_for_tasks(rows, dict.fromkeys(bounds, 0), 1)[0]))
         return finding.summarise_stranded(finding.write_findings([made], folder), "input")
 
@@ -101,7 +104,7 @@ class JobsWithoutSpark:
         return summarise_reconciled(write_reconciled([made], folder), "input")
 
     def write_older(
-        self, access: Any, limits: Any, folder: Path, windows: list[Any], chosen: Any = None
+        self, access: Any, limits: Any, files: AttemptFiles, kind: str, windows: list[Any], chosen: Any = None
     ) -> dict[Any, dict[str, Any]]:
         """Count records that only the old logs have, each of ten bytes, in place of writing them."""
         told = {}
@@ -111,14 +114,14 @@ class JobsWithoutSpark:
                 for o in self.read([window])[0].offsets.tolist()
                 if window not in (chosen or {}) or chosen[window].of([o])[0]
             ]
-            file = folder / name_of(window.topic, window.partition)
+            file = files.folder / kind / name_of(window.topic, window.partition)
             file.parent.mkdir(exist_ok=True)
             file.touch()
             told[window] = {"records": len(held), "bytes": 10 * len(held), "file": file.name, "sha256": "0" * 64}
         return told
 
     def list_stranded(
-        self, access: Any, limits: Any, folder: Path, stable_ends: dict[Any, int], chosen: Any = None
+        self, access: Any, limits: Any, files: AttemptFiles, stable_ends: dict[Any, int], chosen: Any = None
     ) -> dict[Any, dict[str, Any]]:
         """Count records, each of ten bytes, in place of writing them."""
         told = {}
@@ -128,7 +131,7 @@ class JobsWithoutSpark:
                 for o in self.read([window])[0].offsets.tolist()
                 if window not in (chosen or {}) or chosen[window].of([o])[0]
             ]
-            file = folder / "stranded" / name_of(window.topic, window.partition)
+            file = files.folder / "stranded" / name_of(window.topic, window.partition)
             file.parent.mkdir(exist_ok=True)
             file.touch()
             told[window] = {

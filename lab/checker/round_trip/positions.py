@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lab.checker.client_behaviour import absent_positions, misplaced_positions, uncalled_positions
-from lab.checker.evidence_file import path_in
 from lab.checker.findings import Finding
 from lab.checker.ledger import Place
 from lab.checker.readers import INTERNAL_GROUPS
 from lab.checker.round_trip.base import TripChecks
+from lab.checker.stated_place import local_file
 from lab.checker.translation_file import PositionClaim, position_claims, read_rows
 from lab.checker.unplanned_check import RECENT_MS
 
@@ -47,7 +47,7 @@ class PositionChecks(TripChecks):
         ]
 
     def _claims(self) -> Mapping[str, Mapping[Place, PositionClaim]]:
-        path = path_in(self.trip.folder, str(self.trip.evidence.get("positions")))
+        path = local_file(self.trip.folder, str(self.trip.evidence.get("positions")))
         return position_claims(read_rows(path)) if self.trip.lost and path.is_file() else {}
 
     def _check_group(

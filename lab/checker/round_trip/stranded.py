@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 from lab.checker import accounting
 from lab.checker import records as record_checks
-from lab.checker.evidence_file import path_in
 from lab.checker.findings import Finding
 from lab.checker.ledger import Log, Place
 from lab.checker.loss_rows import compare_stranded, mirrored_at_most
 from lab.checker.records import Held, offset_contents
 from lab.checker.round_trip.base import TripChecks
+from lab.checker.stated_place import stated_place
 from lab.checker.stranded_export import Export
 from lab.workload.ground_truth import COMMITTED, TruthRecord
 
@@ -26,7 +26,8 @@ class StrandedChecks(TripChecks):
 
     def _check_export(self) -> None:
         folder = self.trip.evidence.get("stranded")
-        export = Export.read(path_in(self.trip.folder, folder)) if isinstance(folder, str) else Export({}, {}, {})
+        stated = stated_place(self.trip.folder, folder) if isinstance(folder, str) else None
+        export = Export({}, {}, {}) if stated is None else Export.read(stated)
         rows, partitions = export.records, set(self.trip.returned)
         self.verdict.add(
             [

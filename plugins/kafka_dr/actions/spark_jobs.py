@@ -1,4 +1,4 @@
-"""Submit Spark jobs, which read and write files and get the clusters' logins by environment variables only."""
+"""Submit Spark jobs, which read and write files and get all logins by environment variables only."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.sdk import AirflowException
 
+from kafka_dr.actions.record_exports import EXPORTING_JOBS, export_fields, export_secrets, store_listing
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.mirror_maker.naming import LONGEST_TOPIC, topic_problem
 from kafka_dr.errors import Contradiction, SparkFailed
@@ -56,8 +57,9 @@ def run_spark_job(
     )
     private_folder(input_folder.parent)
     input_folder.mkdir(mode=0o700)
+    fields = export_fields(procedure, output_folder) if job in EXPORTING_JOBS else {}
     with run_concurrently() as start:
-        inputs = start(_write_input, input_folder, write)
+        inputs = start(_write_input, input_folder, lambda folder: write(folder) | fields)
         try:
             submit_job(procedure, context, job, input_folder, output_folder, failure_reason)
         except SparkFailed:
@@ -65,6 +67,8 @@ def run_spark_job(
             if inputs.done() or (input_folder / _FAILED).exists():
                 inputs.result()
             raise
+    if job in EXPORTING_JOBS:
+        store_listing(procedure, output_folder)
     return output_folder
 
 
@@ -144,6 +148,8 @@ def submit_job(
         )
         for cluster_role, alias in (("SOURCE", procedure.request.source), ("TARGET", procedure.request.target))
     }
+    if job in EXPORTING_JOBS:
+        secrets |= export_secrets(procedure)
     spark_secret = procedure.systems.connections.spark_secret(procedure.topology.spark.connection)
     if spark_secret:
         secrets["KAFKA_DR_SPARK_SECRET"] = spark_secret

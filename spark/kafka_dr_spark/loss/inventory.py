@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from kafka_dr_spark.contract.digests import rows_digest
 from kafka_dr_spark.contract.private_files import private_file
 from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import unpack_table
+from kafka_dr_spark.export.place import STRANDED, UNCOMMITTED
 from kafka_dr_spark.translation.case import SOURCE, TARGET
 
 #: Columns with names and digests of written files, which are left out of the digest of the loss.
@@ -33,6 +34,7 @@ class Inventory(NamedTuple):
         rereads: one row per group, with the bound of its re-reads.
         read: records read for the assessment, by cluster (SOURCE, TARGET).
         unknown: number of partitions that the flight recorder never sampled.
+        not_stored: why the store did not take files; one line per partition whose records are in no file.
     """
 
     loss: pa.Table
@@ -40,6 +42,7 @@ class Inventory(NamedTuple):
     rereads: pa.Table
     read: dict[str, int]
     unknown: int
+    not_stored: tuple[str, ...] = ()
 
 
 def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Inventory:
@@ -60,7 +63,16 @@ def write_inventory(made: Iterable[bytes], given: Path, folder: Path) -> Invento
     pq.write_table(ahead, private_file(folder / "ahead.parquet"))
     pq.write_table(rereads, private_file(folder / "rereads.parquet"))
     read = {side: pc.sum(rows[f"read_{side}"]).as_py() or 0 for side in (SOURCE, TARGET)}
-    return Inventory(loss, ahead, rereads, read, pc.sum(pc.is_null(rows["sampled_at"])).as_py() or 0)
+    not_stored = tuple(rows["not_stored"].drop_null().to_pylist())
+    return Inventory(loss, ahead, rereads, read, pc.sum(pc.is_null(rows["sampled_at"])).as_py() or 0, not_stored)
+
+
+def listed_files(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    """Yield folder and name of each file of lost records that counts."""
+    for row in inventory.loss.select(list(_PLACES)).to_pylist():
+        for kind, digest in ((STRANDED, row["sha256"]), (UNCOMMITTED, row["uncommitted_sha256"])):
+            if digest is not None:
+                yield kind, row["file"]
 
 
 def positions_ahead(loss: pa.Table, given: Path) -> pa.Table:
@@ -144,6 +156,7 @@ def summarise_inventory(inventory: Inventory, partitions: int, input_digest: str
             **{name: sum_of(inventory.rereads[name]) for name in ("positions", "unknown", "may_have_moved")},
         },
         "records_read": inventory.read,
+        "not_exported": len(inventory.not_stored),
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,8 @@ from kafka_dr_spark.contract.task_rows import (
     split_by_partition,
     unpack_table,
 )
+from kafka_dr_spark.export.place import ExportPlace
+from kafka_dr_spark.export.store import NotStored
 from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.samples import Floors
 from kafka_dr_spark.loss.partition_loss import Loss, PartitionLastSeen, Unbroken, loss_of, loss_with_source
@@ -81,17 +82,16 @@ def seen_of(key: Key, kinds: Kinds) -> Seen:
 class AssessmentTask:
     """Assesses the data loss of one Spark task's partitions. Instances, with client settings, go to the workers."""
 
-    def __init__(self, bounds: dict[Key, LogBounds], limits: Limits, access: KafkaAccess, folder: str) -> None:
+    def __init__(self, bounds: dict[Key, LogBounds], limits: Limits, access: KafkaAccess, place: ExportPlace) -> None:
         """Store what the task needs.
 
         Args:
             bounds: log starts and ends, by partition.
             limits: read limits.
             access: client settings of both clusters.
-            folder: folder with the subfolders stranded and uncommitted, to which lost records are written if the source
-                is readable; all workers and the driver must have access to this folder.
+            place: where lost records are written if the source is readable, to the folders stranded and uncommitted.
         """
-        self._bounds, self._limits, self._access, self._folder = bounds, limits, access, Path(folder)
+        self._bounds, self._limits, self._access, self._place = bounds, limits, access, place
 
     def __call__(self, packed: bytes) -> bytes:
         """Return the packed output rows of the task (columns `output_schema`) for its packed input rows (`TAGGED`)."""
@@ -135,15 +135,24 @@ class AssessmentTask:
         return loss_of(case, PartitionLastSeen(seen.source_end, seen.replicated, seen.without_gaps))
 
     def _listed(self, losses: dict[Key, Loss], seen: dict[Key, Seen]) -> dict[Key, dict[str, Any]]:
-        """Write the source records from the start of each loss on to files; return by partition its file's figures."""
+        """Write the source records from the start of each loss on to files; return by partition its file's figures.
+
+        If the store does not take the files, the figures name no file: clients wait for the assessment, and the source
+        still has the records.
+        """
         windows = {
             key: ReadWindow(SOURCE, *key, loss.from_offset, end)
             for key, loss in losses.items()
             if (end := self._bounds[key].cut_off) is not None and loss.from_offset < end
         }
-        written = list_stranded(
-            self._access, self._limits, self._folder, {window: seen[key].stable_end for key, window in windows.items()}
-        )
+        stable_ends = {window: seen[key].stable_end for key, window in windows.items()}
+        with self._place.attempt() as files:
+            written = list_stranded(self._access, self._limits, files, stable_ends)
+            try:
+                files.store_all()
+            except NotStored as error:
+                unnamed = dict.fromkeys(("file", "sha256", "uncommitted_sha256")) | {"not_stored": str(error)}
+                written = {window: figures | unnamed for window, figures in written.items()}
         return {key: written[windows[key]] if key in windows else dict(NOTHING) for key in losses}
 
 
@@ -158,6 +167,7 @@ def output_schema() -> pa.Schema:
             pa.field("losing", pa.bool_(), False),
             *read_columns,
             *(pa.field(name, pa.list_(kind), False) for name, kind in group_columns),
+            pa.field("not_stored", pa.string()),
         ]
     )
 
@@ -178,6 +188,7 @@ def row_of(key: Key, case: Case, seen: Seen, loss: Loss, listed: dict[str, Any])
             "file",
             "sha256",
             "uncommitted_sha256",
+            "not_stored",
         )
     }
     row |= {

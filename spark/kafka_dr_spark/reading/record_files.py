@@ -19,6 +19,8 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, 
 from kafka_dr_spark.contract.columns import Ints, Mask
 from kafka_dr_spark.contract.private_files import private_file
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema
+from kafka_dr_spark.export.place import STRANDED, UNCOMMITTED, AttemptFiles
+from kafka_dr_spark.export.record_form import WHOLE, RecordForm
 from kafka_dr_spark.reading.fingerprints import Headers
 from kafka_dr_spark.reading.windows import (
     KafkaAccess,
@@ -41,8 +43,6 @@ NOTHING_HASHED = sha256()
 SCHEMA = arrow_schema("stranded")
 #: The columns whose values differ between records of a partition.
 ROWS = pa.schema([field for field in SCHEMA if field.name not in ("topic", "partition")], SCHEMA.metadata)
-#: Output folders, each with one file per partition: stranded records, and lists of uncommitted stranded records.
-STRANDED, UNCOMMITTED = "stranded", "uncommitted"
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 #: A longer topic name, in characters, is cut for its file name.
 _LONGEST = 200
@@ -65,9 +65,10 @@ class FileWindow(OpenWindow):
     Records are buffered and written in portions; after that only their offsets and counts stay in memory.
     """
 
-    def __init__(self, window: ReadWindow, path: Path, chosen: Chosen | None = None) -> None:
+    def __init__(self, window: ReadWindow, path: Path, chosen: Chosen | None = None, form: RecordForm = WHOLE) -> None:
         super().__init__(window)
         self.path, self.bytes, self._reached, self._chosen = path, 0, window.start, chosen
+        self._form = form
         self._rows: list[pa.Table] = []
         self._rows_held = self._bytes_held = 0
         self._offsets = [np.empty(0, np.int64)]
@@ -76,7 +77,7 @@ class FileWindow(OpenWindow):
         # Only the topic gets a dictionary, because all other columns differ from record to record.
         self._file = pq.ParquetWriter(
             private_file(path),
-            SCHEMA,
+            form.schema(SCHEMA),
             compression=COMPRESSION,
             use_dictionary=["topic"],
             write_statistics=["offset", "timestamp"],
@@ -113,12 +114,13 @@ class FileWindow(OpenWindow):
         if not self._rows:
             return
         rows, self._rows, self._rows_held, self._bytes_held = pa.concat_tables(self._rows), [], 0, 0
-        self._file.write_table(
-            rows.add_column(0, SCHEMA.field("topic"), pa.repeat(self.window.topic, len(rows))).add_column(
-                1, SCHEMA.field("partition"), pa.array(np.full(len(rows), self.window.partition, np.int32))
-            )
-        )
         self.bytes += sum(pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in ("key", "value"))
+        written = (
+            self._form.apply(rows)
+            .add_column(0, SCHEMA.field("topic"), pa.repeat(self.window.topic, len(rows)))
+            .add_column(1, SCHEMA.field("partition"), pa.array(np.full(len(rows), self.window.partition, np.int32)))
+        )
+        self._file.write_table(written.replace_schema_metadata(self._file.schema.metadata))
         span = pc.min_max(rows["timestamp"]).as_py()
         self._times += [timestamp for timestamp in span.values() if timestamp is not None]
 
@@ -149,13 +151,16 @@ def rows_of(messages: list[Message]) -> pa.Table:
         np.fromiter(chain.from_iterable(map(Message.timestamp, messages)), np.int64, 2 * count).reshape(count, 2).T
     )
     names, contents = _headers(messages)
+    values = pa.array(list(map(Message.value, messages)), pa.binary())
     columns = {
         "offset": np.fromiter(map(Message.offset, messages), np.int64, count),
         "timestamp": pa.array(stamps, mask=kinds == TIMESTAMP_NOT_AVAILABLE),
         "log_append_time": kinds == TIMESTAMP_LOG_APPEND_TIME,
         "key_sha256": _hashes(keys),
+        "key_hmac": pa.nulls(count, pa.string()),
         "key": keys,
-        "value": list(map(Message.value, messages)),
+        "value": values,
+        "value_bytes": pc.binary_length(values).cast(pa.int64()),
         "header_names": names,
         "header_values": contents,
     }
@@ -192,16 +197,20 @@ class ListingReader(WindowReader):
     """Writes the records of offset ranges of the source to files, many partitions at once."""
 
     def write(
-        self, windows: Mapping[ReadWindow, Path], chosen: Mapping[ReadWindow, Chosen] | None = None
+        self,
+        windows: Mapping[ReadWindow, Path],
+        chosen: Mapping[ReadWindow, Chosen] | None = None,
+        form: RecordForm = WHOLE,
     ) -> dict[ReadWindow, dict[str, Any]]:
         """Write the records of each source offset range to its file; return by range the figures of its file.
 
         Args:
             windows: the file of each offset range, with at most one range per partition.
             chosen: by range the records to write; a range without an entry is written in full.
+            form: the form of the written records.
         """
         self._listed = {
-            (window.topic, window.partition): FileWindow(window, path, (chosen or {}).get(window))
+            (window.topic, window.partition): FileWindow(window, path, (chosen or {}).get(window), form)
             for window, path in windows.items()
         }
         self._bytes_kept = 0
@@ -236,8 +245,8 @@ class ListingReader(WindowReader):
         return finished
 
 
-def name_of(topic: str, partition: int) -> str:
-    """Return the unique name of a partition's files, ``TOPIC-PARTITION.parquet``.
+def name_of(topic: str, partition: int, attempt: str = "") -> str:
+    """Return the unique name of a partition's files, such as ``TOPIC-PARTITION-ATTEMPT.parquet``.
 
     A topic name of more than 200 characters is cut and followed by its SHA-256, because a file name has at most 255
     bytes.
@@ -250,13 +259,13 @@ def name_of(topic: str, partition: int) -> str:
             f"{topic!a} is not a topic name that Kafka allows; find out which system answers at the bootstrap servers"
         )
     short = topic if len(topic) <= _LONGEST else f"{topic[:100]}~{sha256(topic.encode()).hexdigest()}"
-    return f"{short}-{partition}.parquet"
+    return f"{short}-{partition}-{attempt}.parquet" if attempt else f"{short}-{partition}.parquet"
 
 
 def list_stranded(
     access: KafkaAccess,
     limits: Limits,
-    folder: Path,
+    files: AttemptFiles,
     stable_ends: Mapping[ReadWindow, int | None],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
@@ -268,16 +277,16 @@ def list_stranded(
     Args:
         access: client settings of both clusters.
         limits: read limits.
-        folder: contains the folders `STRANDED` and `UNCOMMITTED`.
+        files: the files of the task's attempt.
         stable_ends: by source range, the last stable offset of its partition; its keys are the ranges to write.
         chosen: by range the records to write; a range without an entry is written in full.
     """
-    written = write_records(access, limits, folder / STRANDED, list(stable_ends), chosen)
+    written = write_records(access, limits, files, STRANDED, list(stable_ends), chosen)
     states = uncommitted_records(access, limits, written, stable_ends)
     return {
         window: {
             **figures,
-            **_write_uncommitted(states.get(window), folder / UNCOMMITTED / name_of(window.topic, window.partition)),
+            **_write_uncommitted(states.get(window), files.folder / UNCOMMITTED / figures["file"]),
         }
         for window, figures in written.items()
     }
@@ -286,23 +295,31 @@ def list_stranded(
 def write_records(
     access: KafkaAccess,
     limits: Limits,
-    folder: Path,
+    files: AttemptFiles,
+    kind: str,
     windows: list[ReadWindow],
     chosen: Mapping[ReadWindow, Chosen] | None = None,
 ) -> dict[ReadWindow, dict[str, Any]]:
     """Write the records of source ranges, one file per partition; return by range the figures of its file.
 
-    ``chosen`` has by range the records to write; a range without an entry is written in full.
+    Args:
+        access: client settings of both clusters.
+        limits: read limits.
+        files: the files of the task's attempt.
+        kind: folder of the files, `STRANDED` or `OLDER`.
+        windows: the ranges.
+        chosen: by range the records to write; a range without an entry is written in full.
     """
     written: dict[ReadWindow, dict[str, Any]] = {}
     with ListingReader(access, limits) as reader:
         for start in range(0, len(windows), AT_ONCE):
             written |= reader.write(
                 {
-                    window: folder / name_of(window.topic, window.partition)
+                    window: files.folder / kind / name_of(window.topic, window.partition, files.attempt)
                     for window in windows[start : start + AT_ONCE]
                 },
                 chosen,
+                files.form,
             )
     return written
 

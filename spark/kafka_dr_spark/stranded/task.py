@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,16 +16,15 @@ from kafka_dr_spark.contract.digests import rows_digest
 from kafka_dr_spark.contract.private_files import private_file
 from kafka_dr_spark.contract.schemas import arrow_schema, column_names
 from kafka_dr_spark.contract.task_rows import Key, Kinds, no_rows, pack_table, split_by_partition, unpack_table
+from kafka_dr_spark.export.place import OLDER, STRANDED, UNCOMMITTED, AttemptFiles, ExportPlace
 from kafka_dr_spark.logs.bounds import SourceBounds
 from kafka_dr_spark.loss.inventory import sum_of
-from kafka_dr_spark.reading.record_files import STRANDED, Chosen, list_stranded, write_records
+from kafka_dr_spark.reading.record_files import Chosen, list_stranded, write_records
 from kafka_dr_spark.reading.windows import KafkaAccess, WindowReader
 from kafka_dr_spark.stranded.search import Returned, StrandedRecords, stranded_of
 from kafka_dr_spark.translation.case import SOURCE, TARGET, Case, Limits, ReadWindow
 from kafka_dr_spark.translation.task import case_of, drive_searches, task_portions
 
-#: Folder of the records that were replicated and are no longer on the target.
-OLDER = "older"
 #: Most records that a task compares at once: a record takes some 150 bytes while being read.
 COMPARED_AT_ONCE = 2_000_000
 _PLACES = ("file", "sha256", "uncommitted_sha256", "older_file", "older_sha256")
@@ -43,7 +42,7 @@ class SearchTask:
         returned: dict[Key, Returned],
         limits: Limits,
         access: KafkaAccess,
-        folder: str,
+        place: ExportPlace,
     ) -> None:
         """Store what the task needs.
 
@@ -52,16 +51,10 @@ class SearchTask:
             returned: rows of returned.parquet and kept.parquet, by partition.
             limits: read limits.
             access: client settings of both clusters.
-            folder: folder with the subfolders stranded, uncommitted and older, to which records are written; all
-                workers and the driver must have access to this folder.
+            place: where records are written, to the folders stranded, uncommitted and older.
         """
-        self._bounds, self._returned, self._limits, self._access, self._folder = (
-            bounds,
-            returned,
-            limits,
-            access,
-            Path(folder),
-        )
+        self._bounds, self._returned, self._limits, self._access = bounds, returned, limits, access
+        self._place = place
 
     def __call__(self, part: tuple[list[Key], bytes]) -> bytes:
         """Return the packed output rows (columns `output_schema`) of the partitions of ``part``.
@@ -81,7 +74,9 @@ class SearchTask:
             ):
                 started = [stranded_of(cases[key], self._returned[key], self._limits.whole) for key in portion]
                 stranded |= zip(portion, drive_searches(started, reader.read))
-        listed, older = self._listed(stranded), self._older(stranded)
+        with self._place.attempt() as files:
+            listed, older = self._listed(files, stranded), self._older(files, stranded)
+            files.store_all()
         rows = [
             row_of(key, cases[key], stranded[key], listed.get(key, _NOTHING), older.get(key, _NOTHING)) for key in keys
         ]
@@ -92,7 +87,7 @@ class SearchTask:
         """The job's read limits with isolation read_uncommitted, because uncommitted records are listed, too."""
         return replace(self._limits, isolation="read_uncommitted")
 
-    def _listed(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
+    def _listed(self, files: AttemptFiles, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
         """Write the stranded records to files; return by partition its file's figures, if it has stranded records."""
         windows = {
             key: listed_window
@@ -105,12 +100,12 @@ class SearchTask:
             if len(stranded[key].missing)
         }
         stable_ends = {window: self._returned[key].stable_end for key, window in windows.items()}
-        figures = list_stranded(self._access, self._uncommitted_limits, self._folder, stable_ends, chosen)
+        figures = list_stranded(self._access, self._uncommitted_limits, files, stable_ends, chosen)
         return {
-            key: figures[window] for key, window in windows.items() if self._keep_if_filled(STRANDED, figures[window])
+            key: figures[window] for key, window in windows.items() if _keep_if_filled(files, STRANDED, figures[window])
         }
 
-    def _older(self, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
+    def _older(self, files: AttemptFiles, stranded: dict[Key, StrandedRecords]) -> dict[Key, dict[str, Any]]:
         """Write records that the target no longer has to files; return by partition its file's figures, if any."""
         windows = {
             key: ReadWindow(SOURCE, *key, int(records.older[0]), int(records.older[-1]) + 1)
@@ -123,23 +118,25 @@ class SearchTask:
             for key, window in windows.items()
             if len(stranded[key].older) < window.end - window.start
         }
-        figures = write_records(
-            self._access, self._uncommitted_limits, self._folder / OLDER, list(windows.values()), chosen
-        )
-        return {key: figures[window] for key, window in windows.items() if self._keep_if_filled(OLDER, figures[window])}
+        figures = write_records(self._access, self._uncommitted_limits, files, OLDER, list(windows.values()), chosen)
+        return {
+            key: figures[window] for key, window in windows.items() if _keep_if_filled(files, OLDER, figures[window])
+        }
 
-    def _keep_if_filled(self, kind: str, figures: dict[str, Any]) -> bool:
-        """Return whether a written file holds any record; delete the file if not.
 
-        A range of offsets may hold only transaction markers, which are no records.
+def _keep_if_filled(files: AttemptFiles, kind: str, figures: dict[str, Any]) -> bool:
+    """Return whether a written file holds any record; delete the file if not.
 
-        Args:
-            kind: name of the file's folder, STRANDED or OLDER.
-            figures: figures of the file, with its number of records and its name.
-        """
-        if not figures["records"]:
-            (self._folder / kind / figures["file"]).unlink()
-        return bool(figures["records"])
+    A range of offsets may hold only transaction markers, which are no records.
+
+    Args:
+        files: the files of the attempt.
+        kind: name of the file's folder, STRANDED or OLDER.
+        figures: figures of the file, with its number of records and its name.
+    """
+    if not figures["records"]:
+        (files.folder / kind / figures["file"]).unlink()
+    return bool(figures["records"])
 
 
 def weight_of(bounds: SourceBounds, known: Returned) -> int:
@@ -215,6 +212,18 @@ def write_findings(made: Iterable[bytes], folder: Path) -> pa.Table:
     )
     pq.write_table(rows.select(column_names(_SUMMARY)), private_file(folder / f"{_SUMMARY}.parquet"))
     return rows
+
+
+def listed_files(rows: pa.Table) -> Iterator[tuple[str, str]]:
+    """Yield folder and name of each file of the export that counts."""
+    for row in rows.select(list(_PLACES)).to_pylist():
+        for kind, name, digest in (
+            (STRANDED, row["file"], row["sha256"]),
+            (UNCOMMITTED, row["file"], row["uncommitted_sha256"]),
+            (OLDER, row["older_file"], row["older_sha256"]),
+        ):
+            if digest is not None:
+                yield kind, name
 
 
 def summarise_stranded(rows: pa.Table, input_digest: str) -> dict[str, Any]:

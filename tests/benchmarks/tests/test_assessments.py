@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract.task_rows import FLOOR, SEEN, STRETCH, SYNC
+from kafka_dr_spark.export.place import ExportPlace
 from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.loss.inventory import summarise_inventory, write_inventory
 from kafka_dr_spark.loss.task import AssessmentTask
@@ -30,7 +31,9 @@ def test_metadata_tell_of_every_partition_and_nothing_is_read(tmp_path: Path) ->
     limits, bounds = sources.load_limits(given, None, None), sources.load_bounds(given, False)
     rows = sources.tagged_rows(given, needed=(SYNC, SEEN), optional=(FLOOR, STRETCH))
     packed = sources.packed_for_tasks(rows, sources.spread_partitions(dict.fromkeys(bounds, 1), 2), 2)
-    made = [AssessmentTask(bounds, limits, KafkaAccess(None, NOBODY), str(tmp_path))(one) for one in packed]
+    made = [
+        AssessmentTask(bounds, limits, KafkaAccess(None, NOBODY), ExportPlace(str(tmp_path)))(one) for one in packed
+    ]
     inventory = write_inventory(made, given, tmp_path)
     summary = summarise_inventory(inventory, len(bounds), "")
     assert set(inventory.loss["from_offset"].to_pylist()) == {5 * metadata.GROWTH}

@@ -77,7 +77,8 @@ def found_on(site: Clusters, given: Path, output: Path, master: str) -> dict[str
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
     summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
     files = {
-        path.name: pq.read_table(path, columns=["offset", "value"]).to_pylist()
+        # A file's name ends with the attempt that wrote it.
+        path.name.rpartition("-")[0]: pq.read_table(path, columns=["offset", "value"]).to_pylist()
         for path in (output / "stranded").iterdir()
     }
     return {name: value for name, value in summary.items() if name != "seconds"} | {"stranded": files}

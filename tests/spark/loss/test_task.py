@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from kafka_dr_spark.contract.schemas import ContractBroken, arrow_schema, check_columns, check_values
 from kafka_dr_spark.contract.task_rows import FLOOR, POSITION, SEEN, STRETCH, SYNC, TAGGED, pack_table, unpack_table
+from kafka_dr_spark.export.place import ExportPlace
 from kafka_dr_spark.logs.bounds import LogBounds
 from kafka_dr_spark.logs.samples import Floors
 from kafka_dr_spark.loss.inventory import Inventory, loss_digest, summarise_inventory, write_inventory
@@ -52,7 +54,7 @@ def assessed(
         (folder / name).mkdir(parents=True)
     ends = {0: (200, 160), 1: (50, 50)}
     bounds = {("orders", p): LogBounds(**bounds_row("orders", p, *ends[p], drained=drained)) for p in ends}
-    task = AssessmentTask(bounds, Limits(**limits), KafkaAccess(source.config, target.config), str(folder))
+    task = AssessmentTask(bounds, Limits(**limits), KafkaAccess(source.config, target.config), ExportPlace(str(folder)))
     return {row["partition"]: row for row in unpack_table(task(tagged(*rows))).to_pylist()}
 
 
@@ -79,7 +81,7 @@ def test_a_partition_that_was_read_has_bounds(clusters: tuple, tmp_path: Path) -
     """Without them it would be told by samples although its records are there."""
     source, target = clusters
     bounds = {("orders", 1): LogBounds(**bounds_row("orders", 1, 50, 50) | {"cut_off": None})}
-    task = AssessmentTask(bounds, Limits(), KafkaAccess(source.config, target.config), str(tmp_path))
+    task = AssessmentTask(bounds, Limits(), KafkaAccess(source.config, target.config), ExportPlace(str(tmp_path)))
     with pytest.raises(ContractBroken, match="orders-1 has a last stable offset, but no log start or no cut-off"):
         task(tagged(*ROWS[2:]))
 
@@ -100,7 +102,8 @@ def test_where_the_source_answers_the_loss_is_listed_to_the_record(clusters: tup
     assert lost["sha256"] == hashlib.sha256((tmp_path / "stranded" / lost["file"]).read_bytes()).hexdigest()
     assert (lost["first_at"], lost["last_at"], lost["bytes"]) == (1006, 1006, 80 * 7)
     assert lost["uncommitted_sha256"] is None
-    assert [path.name for path in (tmp_path / "stranded").iterdir()] == ["orders-0.parquet"]
+    assert [path.name for path in (tmp_path / "stranded").iterdir()] == [lost["file"]]
+    assert re.fullmatch(r"orders-0-[0-9a-f]{12}\.parquet", lost["file"])
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from kafka_dr_spark.contract.schemas import arrow_schema, check_columns, check_values
 from kafka_dr_spark.contract.task_rows import TAGGED, pack_table, unpack_table
+from kafka_dr_spark.export.place import UNCOMMITTED, ExportPlace
 from kafka_dr_spark.logs.bounds import LogBounds
-from kafka_dr_spark.reading.record_files import UNCOMMITTED
 from kafka_dr_spark.reading.windows import KafkaAccess
 from kafka_dr_spark.stranded.search import Returned
 from kafka_dr_spark.stranded.task import SearchTask, output_schema, summarise_stranded, write_findings
@@ -62,7 +62,9 @@ def searched(
     returned = {
         PLACES[p]: Returned(**returned_row(*PLACES[p], *ends) | (known or {}).get(p, {})) for p, ends in ENDS.items()
     }
-    task = SearchTask(bounds, returned, Limits(**limits), KafkaAccess(source.config, target.config), str(folder))
+    task = SearchTask(
+        bounds, returned, Limits(**limits), KafkaAccess(source.config, target.config), ExportPlace(str(folder))
+    )
     rows = unpack_table(task((list(bounds), pack_table(TAGGED.empty_table()))))
     check_columns("stranded_summary", rows.schema)
     check_values("stranded_summary", rows)

@@ -102,7 +102,7 @@ def decided_on(procedure: Run) -> list[tuple[ExportedPartition, Decision]]:
         return []
     exported = [partition for partition in exported_partitions(procedure) if partition.topic in writing]
     for partition in exported:
-        partition.verify()
+        partition.verify(procedure.artifacts.files)
     return [(partition, writing[partition.topic]) for partition in exported if partition.count()]
 
 

@@ -5,7 +5,6 @@ The journal records the SHA-256 of each file. An export is named by the id of th
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from kafka_dr.hooks.brokers.record_reader import RecordReader
 from kafka_dr.hooks.brokers.transactional_writer import Outgoing
 from kafka_dr.procedure.entries import ReplayBegun, StrandedRecordsFound
 from kafka_dr.procedure.run import Run
+from kafka_dr.procedure.stored_files import StoredFiles, sha256_of
 from kafka_dr.vocabulary import Step
 
 #: Folders of an export: stranded records, and offsets of uncommitted stranded records. A partition's file has the same
@@ -62,13 +62,21 @@ class ExportedPartition:
         """Partition of the returned cluster whose records are exported."""
         return TopicPartition(self.topic, self.partition)
 
-    def verify(self) -> None:
-        """Raise Contradiction unless the partition's files have the SHA-256 that the journal records."""
+    def verify(self, files: StoredFiles) -> None:
+        """Fetch the partition's files from the store, as far as this machine lacks them, and compare their digests.
+
+        Raises:
+            Contradiction: a file is missing, or has another SHA-256 than the journal records.
+            StoreUnavailable: this machine lacks a file, and the store does not answer.
+        """
         for path, digest in ((self.file, self.sha256), (self.uncommitted_file, self.uncommitted_sha256)):
-            if digest is not None and _sha256(path) != digest:
+            if digest is None:
+                continue
+            present = sha256_of(path) if path.exists() else files.fetch(path, digest) or "absent"
+            if present != digest:
                 raise Contradiction(
                     f"{path} is missing, or was changed after the export",
-                    f"the exported file had SHA-256 {digest[:12]}..., the file now is {_sha256(path)[:12]}",
+                    f"the exported file had SHA-256 {digest[:12]}..., the file now is {present[:12]}",
                     "Restore the file from a backup, then start a new run. If no run has deleted the topics on the"
                     " returned cluster yet, a new run exports the records again without this file; otherwise only this"
                     " file holds the records.",
@@ -242,10 +250,3 @@ def _last_offset(file: pq.ParquetFile, number: int) -> int:
     index = file.schema_arrow.get_field_index("offset")
     statistics = file.metadata.row_group(number).column(index).statistics
     return statistics.max if statistics is not None and statistics.has_min_max else 2**63 - 1
-
-
-def _sha256(path: Path) -> str:
-    if not path.exists():
-        return "absent"
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -220,7 +220,7 @@ def _kept_by(failback: Run) -> pd.DataFrame:
             part for part in exported_partitions(failback) if current_ids.get(part.topic, "") == ids.get(part.topic)
         ]
         for part in exported:
-            part.verify()
+            part.verify(failback.artifacts.files)
     except Contradiction:
         return _NO_KEPT_RECORDS
     offsets = {part.topic_partition: part.offsets() for part in exported}

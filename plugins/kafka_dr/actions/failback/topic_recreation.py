@@ -239,7 +239,7 @@ def verify_export(procedure: Run) -> int:
     """
     files = [*exported_partitions(procedure), *exported_older(procedure)]
     for exported in files:
-        exported.verify()
+        exported.verify(procedure.artifacts.files)
     return len(files)
 
 

@@ -106,6 +106,23 @@ def plan_of(
     )
 
 
+def not_exported(procedure: Run, summary: dict[str, Any]) -> tuple[str, ...]:
+    """Return a sentence on lost records that are in no file, because the store did not take them; () without any.
+
+    Args:
+        summary: figures of the loss assessment's job.
+    """
+    partitions = summary["not_exported"]
+    if not partitions:
+        return ()
+    said = (
+        f"Lost records of {count_of(partitions, 'partition')} are listed by their offsets, and not exported: the store"
+        f" did not take the files. {procedure.request.source} still has the records; failback exports them before it"
+        " changes anything there"
+    )
+    return (said,)
+
+
 def recorded_clients(procedure: Run, last_known: LastKnown) -> tuple[ClientsOfKind, ...]:
     """Return what the recorder has recorded of the source's clients, by kind, and what it has not."""
     groups = frozenset(map(str, last_known.positions["group"].unique()))

@@ -251,7 +251,7 @@ def evidence_of(
         "loss": [*_lost(since, plan), *(loss_of(translated.holes, translated.cut) if translated else [])],
         "loss_grown": list(since.grown) if since else [],
         "positions": f"{files_at}{translated.translation.file}" if translated else None,
-        "stranded": (assessed and assessed.stranded) or (stranded and stranded.export.folder) or None,
+        "stranded": _export_place(files_at, procedure_id, assessed, stranded),
         "seconds": seconds_of(steps, triggered_at, closed_at, _confirming_seconds(states)),
         "drill": drill,
         "problems": list(problems),
@@ -259,6 +259,23 @@ def evidence_of(
         "previous_digest": previous_digest,
     }
     return _with_objectives(evidence, opened.objectives if opened else None)
+
+
+def _export_place(
+    files_at: str, procedure_id: str, assessed: DataLossAssessed | None, stranded: StrandedRecordsFound | None
+) -> str | None:
+    """Return the folder with exported records, as a URI if there is a store; None if none was exported."""
+    if assessed and assessed.stranded:
+        return f"{files_at}{assessed.stranded}"
+    if not stranded or not stranded.export.folder:
+        return None
+    # Another run may have written the export.
+    finder = stranded.export.procedure_id or procedure_id
+    return (
+        f"{files_at.removesuffix(f'{procedure_id}/')}{finder}/{stranded.export.folder}"
+        if files_at
+        else (stranded.export.folder)
+    )
 
 
 def _with_objectives(evidence: Mapping[str, Any], objectives: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from kafka_dr.actions.loss.assessment import last_ends, last_seen, read_present_facts, write_inputs
-from kafka_dr.actions.loss.failover_plan import plan_of, with_rereads
+from kafka_dr.actions.loss.failover_plan import not_exported, plan_of, with_rereads
 from kafka_dr.actions.loss.last_known_state import with_movement
 from kafka_dr.actions.loss.recreated_topics import copied_anew
 from kafka_dr.actions.loss.takeover import plan_section
@@ -56,7 +56,7 @@ class AssessDataLoss(ProcedureStep):
         )
         translated = early_result(procedure, result)
         rows = procedure.artifacts.load(translated) if translated else None
-        assessed = replace(assessed, unproven=(*assessed.unproven, *notes))
+        assessed = replace(assessed, unproven=(*assessed.unproven, *notes, *not_exported(procedure, summary)))
         plan = with_rereads(assessed, summary["rereads"], rereads, rows).as_dict()
         cut_off, ends = proven.cut_off, source.ends_or(last_ends(last_known) | proven.cut_off)
         save = procedure.artifacts.save

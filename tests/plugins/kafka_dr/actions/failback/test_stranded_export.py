@@ -15,10 +15,12 @@ from kafka_dr.actions.failback.stranded_export import ExportedPartition, exporte
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.failback.replay import mark_of
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
-from kafka_dr.errors import Contradiction
+from kafka_dr.errors import Contradiction, StoreUnavailable
 from kafka_dr.hooks.brokers.record import Record
+from kafka_dr.hooks.file_store import FileStore
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import StrandedRecordsFound
+from kafka_dr.procedure.stored_files import StoredFiles
 from kafka_dr.vocabulary import Step
 
 from tests.support.replay_process import GROUP_ROWS, found_stranded, stranded, write_export
@@ -72,11 +74,45 @@ def test_keys_and_uncommitted_records_are_told(tmp_path: Path) -> None:
 def test_another_file_is_refused(tmp_path: Path, which: str, damage: str) -> None:
     """Whatever became of it."""
     one = partition(tmp_path, [stranded("orders", 0, 1, b"k", b"v")], uncommitted={ORDERS: {1: "aborted"}})
-    one.verify()
+    files = StoredFiles(tmp_path, None)
+    one.verify(files)
     path = getattr(one, which)
     path.write_bytes(path.read_bytes() + b"x") if damage == "changed" else path.unlink()
     with pytest.raises(Contradiction, match="is missing, or was changed after the export"):
-        one.verify()
+        one.verify(files)
+
+
+def moved_to_store(folder: Path, one: ExportedPartition) -> FileStore:
+    """Give a store what executors wrote there, and take it from the evidence folder."""
+    store = FileStore(f"file://{folder}/store")
+    for path in (one.file, one.uncommitted_file):
+        store.put(path.relative_to(folder / "evidence").as_posix(), path)
+        path.unlink()
+    return store
+
+
+def test_what_executors_wrote_to_the_store_is_read_on_any_machine(tmp_path: Path) -> None:
+    """Fetched once, with its digest, by the owner alone; another content in the store is refused."""
+    records = [stranded("orders", 0, n, b"k", b"%d" % n) for n in (1, 2)]
+    evidence = tmp_path / "evidence"
+    one = partition(evidence / "failback-r1" / "find_stranded_records-3", records, uncommitted={ORDERS: {1: "aborted"}})
+    store = moved_to_store(tmp_path, one)
+    one.verify(StoredFiles(evidence, store))
+    assert list(one.records()) == records and one.uncommitted == {1}
+    assert {path.stat().st_mode & 0o777 for path in (one.file, one.uncommitted_file)} == {0o600}
+    one.file.unlink()
+    store.put(one.file.relative_to(evidence).as_posix(), one.uncommitted_file)
+    with pytest.raises(Contradiction, match="is missing, or was changed after the export"):
+        one.verify(StoredFiles(evidence, store))
+
+
+def test_an_export_is_not_taken_for_lost_while_the_store_is_away(tmp_path: Path) -> None:
+    """The step fails, and is tried again."""
+    evidence = tmp_path / "evidence"
+    one = partition(evidence / "failback-r1" / "find-3", [stranded("orders", 0, 1, b"k", b"v")])
+    one.file.unlink()
+    with pytest.raises(StoreUnavailable, match="reading in the store failed"):
+        one.verify(StoredFiles(evidence, FileStore("nosuch://store")))
 
 
 def test_the_journal_says_which_files(make_bench: Any) -> None:
@@ -90,7 +126,7 @@ def test_the_journal_says_which_files(make_bench: Any) -> None:
     found = [(str(one.topic_partition), one.since) for one in parts]
     assert found == [("bills-0", 7), ("orders-0", 7), ("orders-1", 7)]
     for one in parts:
-        one.verify()
+        one.verify(procedure.artifacts.files)
 
 
 def test_a_partition_without_a_frontier_is_refused(make_bench: Any) -> None:
@@ -114,7 +150,7 @@ def test_an_earlier_procedures_export_is_read_where_it_lies(make_bench: Any) -> 
     found = procedure.progress.require(StrandedRecordsFound)
     moved = replace(found, export=replace(found.export, procedure_id="failback-r0"))
     record_fact(procedure.authority, Step.FIND_STRANDED_RECORDS, moved)
-    exported_partitions(procedure)[0].verify()
+    exported_partitions(procedure)[0].verify(procedure.artifacts.files)
 
 
 NULLABLE = st.none() | st.binary(max_size=5)

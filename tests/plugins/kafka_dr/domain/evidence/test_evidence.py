@@ -378,3 +378,31 @@ def test_a_cool_down_that_was_not_waited_for_stands_in_the_evidence() -> None:
     for more, wanted in (({"cool_down": told}, told), ({"cool_down": None}, None), ({}, None)):
         assert evidence([line(Step.OPEN_PROCEDURE, Entry.OPENED, triggered_at=at(0), **more)])["cool_down"] == wanted
     assert evidence([])["cool_down"] is None
+
+
+@pytest.mark.parametrize(
+    ("files_at", "exporter", "place"),
+    [
+        ("", None, "find_stranded_records-3"),
+        ("s3://dr/production/p-1/", None, "s3://dr/production/p-1/find_stranded_records-3"),
+        ("s3://dr/production/p-1/", "p-0", "s3://dr/production/p-0/find_stranded_records-3"),
+    ],
+)
+def test_the_export_is_named_where_it_is(files_at: str, exporter: str | None, place: str) -> None:
+    """A folder beside the evidence; with a store a URI, in the folder of the run that exported."""
+    stranded = {"folder": "find_stranded_records-3", "files": {"file": "f", "rows": 1, "sha256": "s"}}
+    if exporter:
+        stranded["procedure_id"] = exporter
+    lines = [line(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, 4, export=stranded)]
+    order = [step.value for step in table_of("failback")]
+    told = evidence_of(
+        "p-1",
+        REQUEST | {"dag_id": "failback"},
+        lines,
+        order,
+        {"cut_off": [], "boundary": []},
+        at(9),
+        None,
+        files_at=files_at,
+    )
+    assert told["stranded"] == place

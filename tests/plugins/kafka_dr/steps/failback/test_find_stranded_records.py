@@ -26,6 +26,7 @@ from kafka_dr.domain.failback.stranded import Mode
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import TopicsToDelete
+from kafka_dr.procedure.stored_files import StoredFiles
 from kafka_dr.steps.failback.find_stranded_records import FindStrandedRecords
 from kafka_dr.vocabulary import Step
 
@@ -331,6 +332,7 @@ def test_what_earlier_failbacks_left_in_its_place_is_told(
             request=SimpleNamespace(target=target, choices={"mode": mode}),
             systems=SimpleNamespace(target=found.way.primary),
             progress=SimpleNamespace(done=lambda fact: seeded),
+            artifacts=SimpleNamespace(files=StoredFiles(tmp_path, None)),
         )
 
     monkeypatch.setattr(

@@ -1,0 +1,1 @@
+"""Where executors write exported records, and in which form."""
