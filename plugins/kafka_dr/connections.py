@@ -170,6 +170,21 @@ class Connections:
         """
         return dict(stored_outside_airflow(connection_id).extra_dejson)
 
+    def export_secret(self, connection_id: str) -> str:
+        """Return the secret by which keys in exports are hashed, the password of a connection.
+
+        Raises:
+            BadInput: neither the environment nor a secrets backend has the connection, or the secret is too short.
+        """
+        secret = stored_outside_airflow(connection_id).password or ""
+        if len(secret) < _LEAST_TOKEN:
+            raise BadInput(
+                f"Connection {connection_id} has no usable secret for the hash of keys",
+                f"its password has {len(secret)} characters, at least {_LEAST_TOKEN} are needed",
+                "Put a random text into the connection's password, such as that of `openssl rand -hex 32`.",
+            )
+        return secret
+
     def check_spark(self, connection_id: str) -> None:
         """Refuse a `spark` connection by which others could read the clusters' logins.
 

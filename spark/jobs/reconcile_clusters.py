@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract import output as sinks
+from kafka_dr_spark.export.settings import shows_keys
 from kafka_dr_spark.job import JobRun, print_progress, run_job
 from kafka_dr_spark.reconciliation.scope import load_judged
 from kafka_dr_spark.reconciliation.task import (
@@ -45,7 +46,7 @@ def compare_clusters(run: JobRun) -> None:
         weights = {key: weight_of(bounds) for key, bounds in run.bounds.items()}
         task_of_partition = sources.spread_partitions(weights, tasks)
         parts = [[key for key, task in task_of_partition.items() if task == number] for number in range(tasks)]
-        compare = ReconcileTask(run.bounds, judged, run.limits, run.clients, str(folder))
+        compare = ReconcileTask(run.bounds, judged, run.limits, run.clients, str(folder), shows_keys(run.given))
         packed_rows = spark.parallelize(parts, tasks).map(compare).collect()
         run.clock.phase("compare")
         summary = summarise_reconciled(write_reconciled(packed_rows, folder), run.digest)

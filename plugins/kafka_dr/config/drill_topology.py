@@ -8,6 +8,7 @@ from pathlib import Path
 from kafka_dr.config.connectors import CheckpointConnector, Connectors
 from kafka_dr.config.drill import DrillSettings
 from kafka_dr.config.routing import FileRoutingSettings
+from kafka_dr.config.storage import RecordExports
 from kafka_dr.config.topology import Flow, Topology
 from kafka_dr.domain.drill.names import SEPARATOR, DrillNames
 from kafka_dr.errors import BadInput
@@ -62,6 +63,7 @@ def drill_topology(topology: Topology, source: str, target: str, names: DrillNam
         "fence_hook": None,
         "recorder": None,
         "store": None,
+        "exports": RecordExports(),
         "groups": (),
         "applications": (),
         "notifications": (),

@@ -1,10 +1,10 @@
-"""Where Switchback stores files: the flight recorder's archive, and the store of evidence and artifacts."""
+"""Where Switchback stores files: the recorder's archive, the store; and what exports of records hold."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from kafka_dr.config.fields import Connection, Model, PublicKey, matching_text
 
@@ -46,3 +46,36 @@ class StoreSettings(Model):
 
     uri: Uri
     connection: Connection | None = None
+
+
+class RecordExports(Model):
+    """What exports hold of each record: of stranded records, of lost ones, and of those that only a target holds.
+
+    Attributes:
+        values: `keep`; or `omit`: no values, and no values of headers. Sizes stay.
+        keys: `keep`; or `hash`: in place of a key its HMAC-SHA-256, by which equal keys are still equal.
+        connection: Airflow connection whose password is the secret of the HMAC; with `keys: hash` alone.
+    """
+
+    values: Literal["keep", "omit"] = "keep"
+    keys: Literal["keep", "hash"] = "keep"
+    connection: Connection | None = None
+
+    @model_validator(mode="after")
+    def _has_a_secret_to_hash_with(self) -> RecordExports:
+        if (self.keys == "hash") != (self.connection is not None):
+            raise ValueError(
+                "`keys: hash` needs `connection`, an Airflow connection whose password is the secret of the hash;"
+                " `keys: keep` has no `connection`"
+            )
+        return self
+
+    @property
+    def whole(self) -> bool:
+        """Whether records can be written again from an export."""
+        return (self.values, self.keys) == ("keep", "keep")
+
+    @property
+    def form(self) -> dict[str, str]:
+        """What evidence says of an export."""
+        return {"values": self.values, "keys": self.keys}

@@ -35,7 +35,7 @@ from kafka_dr.config.objectives import Objectives, ReadinessLimits
 from kafka_dr.config.offset_option import OffsetOptionRecord
 from kafka_dr.config.routing import RoutingSettings
 from kafka_dr.config.run_limits import Approvers, ParamLimits
-from kafka_dr.config.storage import Recorder, StoreSettings
+from kafka_dr.config.storage import Recorder, RecordExports, StoreSettings
 from kafka_dr.domain.flow_graph.graph import FlowEdge, FlowGraph
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
 from kafka_dr.domain.mirror_maker.offsets_topic_settings import OffsetsTopicSettings, offsets_topic_settings
@@ -253,6 +253,7 @@ class Topology(Model):
             it, and Switchback deletes no evidence. None: not stated.
         store: where files in the evidence folder are put as well, so that tasks, pages and executors on every machine
             read them; without it all machines must mount one evidence folder.
+        exports: what exports of records hold.
         drill: what drills on the real clusters use; without it a drill only observes.
         cool_down_seconds: after a procedure, how long no other procedure may take the same pair of clusters.
         reconcile_seconds: longest time after which an owner (operator, GitOps, Terraform) puts something back; who has
@@ -276,6 +277,7 @@ class Topology(Model):
     kafka_tools: Folder | None = None
     recorder: Recorder | None = None
     store: StoreSettings | None = None
+    exports: RecordExports = RecordExports()
     groups: tuple[GroupPolicy, ...] = ()
     deadlines: Deadlines = Deadlines()
     limits: ParamLimits = ParamLimits()

@@ -64,6 +64,11 @@ def load_export(given: Path) -> ExportSettings:
     return ExportSettings(form, job["export_to"], _store_options() if job["export_to"] else {})
 
 
+def shows_keys(given: Path) -> bool:
+    """Return whether job.json lets lists have the SHA-256 of keys."""
+    return bool(check_fields("job", load_json(given / "job.json"))["export_keys"] != HASH)
+
+
 def _store_options() -> dict[str, Any]:
     try:
         options = json.loads(os.environ.get(STORE_OPTIONS) or "{}")

@@ -63,6 +63,7 @@ class ReconcileTask:
         limits: Limits,
         access: KafkaAccess,
         folder: str,
+        shows_keys: bool = True,
     ) -> None:
         """Store what the task needs.
 
@@ -73,9 +74,10 @@ class ReconcileTask:
             access: client settings of both clusters.
             folder: folder with the subfolder differences, to which the lists are written; all workers and the driver
                 must have access to this folder.
+            shows_keys: whether the lists have the SHA-256 of each key, by which a short key is found.
         """
         self._bounds, self._judged, self._limits, self._access = bounds, judged, limits, access
-        self._folder = Path(folder)
+        self._folder, self._shows_keys = Path(folder), shows_keys
 
     def __call__(self, keys: list[Key]) -> bytes:
         """Return the packed rows (schema reconciled) of the given partitions, whose lists are then written."""
@@ -99,7 +101,7 @@ class ReconcileTask:
         places = [place for key, rows in lists.items() for place in places_of(compared[key].bounds, rows)]
         details = read_details(self._access, self._limits, places) if places else {}
         for key, one in compared.items():
-            listed = with_details(one.bounds, lists[key], details)
+            listed = with_details(one.bounds, lists[key], details, self._shows_keys)
             yield row_of(one, listed) | self._written(key, listed)
 
     def _written(self, key: Key, listed: pa.Table) -> dict[str, Any]:
@@ -157,8 +159,10 @@ def places_of(bounds: LogBounds, listed: pa.Table) -> Iterator[Place]:
             yield TARGET, bounds.target_topic, bounds.partition, row["target_offset"]
 
 
-def with_details(bounds: LogBounds, listed: pa.Table, details: dict[Place, Detail]) -> pa.Table:
-    """Return a list with the details of the records that were read again."""
+def with_details(
+    bounds: LogBounds, listed: pa.Table, details: dict[Place, Detail], shows_keys: bool = True
+) -> pa.Table:
+    """Return a list with the details of the records that were read again, with their keys' SHA-256 on request."""
     ours = [details.get((SOURCE, *_place(bounds.topic, bounds, at))) for at in listed["source_offset"].to_pylist()]
     theirs = [
         details.get((TARGET, *_place(bounds.target_topic, bounds, at))) for at in listed["target_offset"].to_pylist()
@@ -166,7 +170,9 @@ def with_details(bounds: LogBounds, listed: pa.Table, details: dict[Place, Detai
     columns = {
         "source_timestamp": [one and one.timestamp for one in ours],
         "target_timestamp": [one and one.timestamp for one in theirs],
-        "key_sha256": [one.key if one else other and other.key for one, other in zip(ours, theirs)],
+        "key_sha256": [
+            (one.key if one else other and other.key) if shows_keys else None for one, other in zip(ours, theirs)
+        ],
         "differs": [parts_that_differ(one, other) if one and other else None for one, other in zip(ours, theirs)],
     }
     for name, values in columns.items():

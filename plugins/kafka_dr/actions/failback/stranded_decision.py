@@ -56,7 +56,14 @@ def planned_return(procedure: Run) -> PlannedReturn:
         copied_bytes=sizes.bytes_to_copy if sizes else None,
         apart=names_separate_directions(procedure),
         gone=gone,
+        left_out=_left_out(findings.export.form or {}),
     )
+
+
+def _left_out(form: Mapping[str, str]) -> str:
+    """Return what an export of this form leaves out, in words; empty for whole records."""
+    parts = ["without values"] if form.get("values") == "omit" else []
+    return " and ".join(parts + (["with hashed keys"] if form.get("keys") == "hash" else []))
 
 
 def decided_otherwise(procedure: Run, decisions: Mapping[str, Decision]) -> list[str]:

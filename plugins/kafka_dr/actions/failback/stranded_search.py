@@ -135,7 +135,9 @@ def figures_of(
         first_at=min((totals.first_at for totals in topics if totals.first_at is not None), default=None),
         last_at=max((totals.last_at for totals in topics if totals.last_at is not None), default=None),
         frontier=procedure.artifacts.save("frontier", frontier),
-        export=StrandedExport(folder, files["files"], files["older"]),
+        export=StrandedExport(
+            folder, files["files"], files["older"], form=procedure.topology.exports.form if folder else None
+        ),
         returned_ends=procedure.artifacts.save("returned_ends", partitions_frame(logs.ends, "offset")),
     )
 

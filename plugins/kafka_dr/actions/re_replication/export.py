@@ -19,6 +19,7 @@ from kafka_dr.actions.re_replication.groups import (
 )
 from kafka_dr.actions.re_replication.older_copies import OlderCopies, OlderCopiesReader
 from kafka_dr.actions.re_replication.scope import ChosenTopics, planned_copies, planned_topics
+from kafka_dr.actions.record_exports import record_parts
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import NotReady
@@ -66,6 +67,7 @@ def export_target(procedure: Run) -> TargetTopicsExported:
         source_positions=procedure.artifacts.save("derived_positions", with_source_places(chosen, lacking, places)),
         settings=procedure.artifacts.save_json("target_settings", settings_now(chosen)),
         ends=procedure.artifacts.save("exported_ends", partitions_frame(ends, "offset")),
+        exports=procedure.topology.exports.form,
     )
 
 
@@ -112,14 +114,17 @@ class _RecordFiles:
     """
 
     def __init__(self, procedure: Run) -> None:
-        self._artifacts = procedure.artifacts
+        self._procedure, self._artifacts = procedure, procedure.artifacts
+        connection = procedure.topology.exports.connection
+        self._secret = procedure.systems.connections.export_secret(connection) if connection else None
         self._rows: list[tuple[Any, ...]] = []
         self._bytes = self.count = 0
         self._receipts: list[Receipt] = []
 
     def add(self, record: Record) -> None:
-        headers = json.dumps([[name, None if value is None else value.hex()] for name, value in record.headers])
-        self._rows.append((*record[:4], record.key, record.value, headers))
+        key, value, headers = record_parts(self._procedure, record, self._secret)
+        text = json.dumps([[name, None if content is None else content.hex()] for name, content in headers])
+        self._rows.append((*record[:4], key, value, text))
         self._bytes, self.count = self._bytes + record.size, self.count + 1
         if len(self._rows) >= _RECORDS or self._bytes >= _BYTES:
             self._write()

@@ -82,6 +82,7 @@ def write_inputs(folder: Path, procedure: Run, bounds: BoundsSet) -> dict[str, A
         "isolation": bounds.isolation,
         "source_readable": True,
         "deadline_seconds": _READ_SECONDS + whole // _READ_A_SECOND,
+        "export_keys": procedure.topology.exports.keys,
     }
 
 

@@ -40,6 +40,7 @@ from kafka_dr.procedure.entries import (
     SourceFenced,
     SourceReturned,
     StrandedRecordsFound,
+    TargetTopicsExported,
     continued_by,
     newest_fact,
 )
@@ -252,6 +253,7 @@ def evidence_of(
         "loss_grown": list(since.grown) if since else [],
         "positions": f"{files_at}{translated.translation.file}" if translated else None,
         "stranded": _export_place(files_at, procedure_id, assessed, stranded),
+        "exports": _export_form(assessed, stranded, newest_fact(states, TargetTopicsExported)),
         "seconds": seconds_of(steps, triggered_at, closed_at, _confirming_seconds(states)),
         "drill": drill,
         "problems": list(problems),
@@ -276,6 +278,20 @@ def _export_place(
         if files_at
         else (stranded.export.folder)
     )
+
+
+def _export_form(
+    assessed: DataLossAssessed | None,
+    stranded: StrandedRecordsFound | None,
+    only_on_target: TargetTopicsExported | None,
+) -> dict[str, str] | None:
+    """Return what exports hold of each record; None if no record was exported."""
+    form = (
+        (assessed and assessed.exports)
+        or (stranded and stranded.export.form)
+        or (only_on_target and only_on_target.exports)
+    )
+    return dict(form) if form else None
 
 
 def _with_objectives(evidence: Mapping[str, Any], objectives: Mapping[str, Any] | None) -> dict[str, Any]:

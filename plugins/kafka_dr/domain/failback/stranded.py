@@ -82,6 +82,7 @@ class PlannedReturn:
         copied_bytes: approximate bytes of these records, in mode recreate; None if unknown.
         apart: whether each direction has topics of its own; topics with stranded records are then deleted in no mode.
         gone: topics whose old log an earlier run deleted: only that run's export has their stranded records.
+        left_out: what the export leaves out of each record, in words; empty if it holds them whole.
     """
 
     source: str
@@ -96,11 +97,16 @@ class PlannedReturn:
     copied_bytes: int | None = None
     apart: bool = False
     gone: tuple[str, ...] = ()
+    left_out: str = ""
 
     @property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON of these fields, in hexadecimal; an approval names this digest."""
-        return digest_of(asdict(self))
+        fields = asdict(self)
+        # An approval that was given to an earlier version stays valid.
+        if not self.left_out:
+            del fields["left_out"]
+        return digest_of(fields)
 
     @property
     def needs_a_person(self) -> bool:

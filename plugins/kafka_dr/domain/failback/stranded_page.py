@@ -40,7 +40,7 @@ def _summary(planned: PlannedReturn) -> list[str]:
         (
             f"**Stranded on {planned.target}: {count_of(records, 'record')}**, {size:,} bytes. {planned.target}"
             " acknowledged these records, and they were never replicated. They are exported to files, whatever is"
-            " decided."
+            f" decided{f': {planned.left_out}' if planned.left_out else ''}."
         )
     ]
 

@@ -146,6 +146,7 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
         source_ends: receipt of the source's last known log ends.
         cut_off: receipt of the cut-off of the planned run that this run continues; None without such a cut-off.
         stranded: folder with the Spark job's result, if the source could be read; else None.
+        exports: what the export of lost records holds of each, as of `RecordExports.form`; None without an export.
         last_sample_at: time of the flight recorder's last sample, in milliseconds since 1970.
         source_last_seen_at: when the source last answered the flight recorder, in milliseconds since 1970.
         missing: what the assessment could not read or prove, as sentences.
@@ -181,6 +182,7 @@ class DataLossAssessed(MovePlanned, steps=(Step.ASSESS_DATA_LOSS,)):
     flowed_back: bool = True
     samples_signed: OrAbsent[bool] = None
     samples_missing: OrAbsent[bool] = None
+    exports: OrAbsent[Mapping[str, str]] = None
 
     @property
     def rests_on_unsigned_samples(self) -> bool:

@@ -31,6 +31,7 @@ class TargetTopicsExported(StepOutcome, steps=(Step.EXPORT_TARGET_TOPICS,)):
             groups' positions on the source topics that follow from the older copies, where the source has none.
         settings: receipt of the target topics' ids, partitions, replicas and own settings.
         ends: receipt of the target's log ends up to which the older copies were compared.
+        exports: what the files hold of each record, as of `RecordExports.form`; None in entries of older versions.
     """
 
     target_only: int
@@ -39,6 +40,7 @@ class TargetTopicsExported(StepOutcome, steps=(Step.EXPORT_TARGET_TOPICS,)):
     source_positions: Receipt
     settings: Receipt
     ends: Receipt
+    exports: OrAbsent[Mapping[str, str]] = None
 
 
 class FlowStopped(MirrorMakerStopped, steps=(Step.STOP_MIRROR_MAKER,)):

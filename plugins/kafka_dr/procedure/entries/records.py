@@ -205,12 +205,17 @@ class StrandedTopic:
 
 @dataclass(frozen=True)
 class StrandedExport:
-    """Folder and receipts of the export of stranded records; `procedure_id`: the exporting run, None for this run."""
+    """Folder and receipts of the export of stranded records; `procedure_id`: the exporting run, None for this run.
+
+    Attributes:
+        form: what the export holds of each record, as of `RecordExports.form`; None if nothing was exported.
+    """
 
     folder: str
     files: Receipt
     older: OrAbsent[Receipt] = None
     procedure_id: OrAbsent[str] = None
+    form: OrAbsent[Mapping[str, str]] = None
 
 
 @dataclass(frozen=True)

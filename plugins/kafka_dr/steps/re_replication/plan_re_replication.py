@@ -21,6 +21,7 @@ from kafka_dr.actions.re_replication.scope import (
     refuse_compacted,
     refuse_unable_flow,
 )
+from kafka_dr.actions.record_exports import refuse_deleting_unexported
 from kafka_dr.actions.scope.flow_scope import names_separate_directions
 from kafka_dr.actions.scope.position_frames import partitions_frame
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -54,6 +55,7 @@ class PlanReReplication(ProcedureStep):
         resets = resets_for(chosen, firsts)
         older = dict(OlderCopiesReader(chosen).read())
         refuse_foreign_records(chosen, older)
+        refuse_deleting_unexported(procedure, sum(copies.aged + copies.target_only for copies in older.values()))
         lacking = without_source(chosen, positions, source_positions(chosen, sorted(set(positions["group"]))))
         source_starts = procedure.systems.source.starts(list(firsts))
         plan = ReReplicationPlan(

@@ -8,6 +8,7 @@ from typing import Any
 from kafka_dr import __version__
 from kafka_dr.actions.loss.takeover import suggest_takeover, take_over, what_is_continued
 from kafka_dr.actions.readiness.shared_files import show_files
+from kafka_dr.actions.record_exports import refuse_partial_exports
 from kafka_dr.config.params import refuse_abandoned_start, refuse_beyond_limits
 from kafka_dr.errors import LeaseLost, NotReady, Refusal
 from kafka_dr.procedure.binding import bind_run
@@ -43,6 +44,7 @@ class OpenProcedure(ProcedureStep):
                     "Start a new run; clearing tasks of an ended run moves no client.",
                 )
             refuse_beyond_limits(procedure.topology, procedure.request.deadlines)
+            refuse_partial_exports(procedure)
             run = context["dag_run"]
             age = procedure.progress.now() - run.run_after.timestamp()
             refuse_abandoned_start(procedure.topology, age, cleared=bool(run.clear_number))

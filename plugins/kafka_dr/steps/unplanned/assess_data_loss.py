@@ -77,6 +77,7 @@ class AssessDataLoss(ProcedureStep):
             translated_ahead=translated,
             source_readable=source.readable,
             stranded=result.name if source.readable else None,
+            exports=procedure.topology.exports.form if source.readable else None,
             last_sample_at=last_known.recorded.last_at,
             source_last_seen_at=last_known.recorded.source_at,
             missing=last_known.missing,

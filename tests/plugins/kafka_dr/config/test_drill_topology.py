@@ -44,6 +44,7 @@ def production(make_bench: Callable[..., Bench]) -> Callable[..., Topology]:
             "fence_hook": {**HOOK, "spares_mirror_maker": True},
             "recorder": {"archive": "file:///archive"},
             "store": {"uri": "file:///store"},
+            "exports": {"values": "omit"},
             "notifications": [{"kind": "webhook", "connection": "webhook"}],
             "groups": [{"pattern": "billing.*", "policy": "fail"}],
             "applications": [{"name": "orders", "connections": {"standby": "orders"}, "prefix": "orders-"}],
@@ -146,7 +147,7 @@ def test_what_a_pass_shares_with_production_is_known(production: Callable[..., T
     ours = production()
     drill = made(ours)
     own = {"clusters", "naming", "flows", "routing", "evidence", "drain", "source_probe", "fence_hook", "recorder"}
-    own |= {"store", "applications", "groups", "notifications", "drill", "cool_down_seconds"}
+    own |= {"store", "exports", "applications", "groups", "notifications", "drill", "cool_down_seconds"}
     assert set(Topology.model_fields) == SHARED | own
     assert {name for name in Topology.model_fields if getattr(drill, name) == getattr(ours, name)} == SHARED
 

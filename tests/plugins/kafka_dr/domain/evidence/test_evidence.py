@@ -389,8 +389,9 @@ def test_a_cool_down_that_was_not_waited_for_stands_in_the_evidence() -> None:
     ],
 )
 def test_the_export_is_named_where_it_is(files_at: str, exporter: str | None, place: str) -> None:
-    """A folder beside the evidence; with a store a URI, in the folder of the run that exported."""
+    """A folder beside the evidence; with a store a URI, in the folder of the run that exported; and what it holds."""
     stranded = {"folder": "find_stranded_records-3", "files": {"file": "f", "rows": 1, "sha256": "s"}}
+    stranded["form"] = {"values": "omit", "keys": "hash"}
     if exporter:
         stranded["procedure_id"] = exporter
     lines = [line(Step.FIND_STRANDED_RECORDS, Entry.OUTCOME, 4, export=stranded)]
@@ -405,4 +406,5 @@ def test_the_export_is_named_where_it_is(files_at: str, exporter: str | None, pl
         None,
         files_at=files_at,
     )
-    assert told["stranded"] == place
+    assert told["stranded"] == place and told["exports"] == {"values": "omit", "keys": "hash"}
+    assert evidence(done(*TO_THE_END))["exports"] is None

@@ -116,3 +116,22 @@ def test_a_choice_that_there_is_not_is_refused_before_anything_is_touched(
     bench.params |= choices
     with pytest.raises(BadInput, match=next(iter(choices))):
         bench.procedure()
+
+
+def test_the_approver_reads_what_the_export_leaves_out(make_bench: Any, asked: list[dict[str, Any]]) -> None:
+    """Approved with it: the digest differs from that of an export of whole records."""
+    digests = []
+    for form, said in (
+        ({"values": "omit", "keys": "hash"}, "whatever is decided: without values and with hashed keys."),
+        ({"values": "keep", "keys": "keep"}, "whatever is decided."),
+    ):
+        bench = make_bench(dag_id="failback")
+        export = {"folder": "find-1", "files": {"file": "f", "rows": 1, "sha256": "s"}, "form": form}
+        bench.done(
+            bench.opened(), Step.FIND_STRANDED_RECORDS, digest="f" * 64, topics=[ORDERS], compacted=[], export=export
+        )
+        with pytest.raises(TaskAwaitingInput):
+            gate().execute(bench.context())
+        assert said in asked[-1]["body"]
+        digests.append(planned_return(bench.procedure()).digest)
+    assert digests[0] != digests[1]

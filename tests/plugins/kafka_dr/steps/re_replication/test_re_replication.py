@@ -116,6 +116,33 @@ def test_a_log_that_retention_has_cut(make: Maker) -> None:
     assert rows == [b"1", b"2", b"3", b"5"]
 
 
+def test_topics_are_not_deleted_with_records_that_no_export_would_hold_whole(make: Maker) -> None:
+    """Refused by the plan, whether retention took them from the source or another client wrote them."""
+    site = damaged(make, delete_target_topics=True)
+    exports_without_values(site)
+    site.source.cut("orders", 6)
+    with pytest.raises(NotReady, match="Topics to delete hold records that no export would hold whole"):
+        site.whole(site.begin())
+    assert site.target.deleted == [] and site.worker.states["p.source"] == "RUNNING"
+
+
+def test_without_a_deletion_they_are_exported_without_values(make: Maker) -> None:
+    """They stay on the target; the outcome says what the files lack."""
+    site = damaged(make)
+    exports_without_values(site)
+    site.source.cut("orders", 6)
+    exported = site.whole(site.begin())[Step.EXPORT_TARGET_TOPICS]
+    rows = [row for receipt in exported.records for row in site.procedure("a1").artifacts.load(receipt)["value"]]
+    assert exported.target_only == 4 and rows == [None] * 4
+    assert exported.exports == {"values": "omit", "keys": "keep"}
+
+
+def exports_without_values(site: CopyingSite) -> None:
+    """Have the topology leave values out of exports."""
+    stated = json.loads(site.topology.read_text(encoding="utf-8"))
+    site.topology.write_text(json.dumps(stated | {"exports": {"values": "omit"}}), encoding="utf-8")
+
+
 @pytest.mark.parametrize("params", [{"from_offset": {"orders": 7}}, {"from_offset": {"orders:0": 7, "orders": 2}}])
 def test_from_an_offset(make: Maker, params: dict[str, Any]) -> None:
     """Copied from there on; the plan says so."""
