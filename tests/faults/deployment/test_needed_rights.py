@@ -29,7 +29,7 @@ Right = tuple[str, str]
 def test_the_page_asks_for_what_runs_use(
     fresh_lab: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planned and unplanned failover, both modes of failback with a replay, and each procedure with a right of its own."""
+    """The first run, which is refused; failover planned and unplanned; failback in both modes, one with a replay."""
     monkeypatch.setenv("SWITCHBACK_LAB_AUTHORIZER", "debug")
     lab = Lab(fresh_lab("identity"))
     backwards = {"source": "standby", "target": "primary", "reason": "the first run, which is refused"}

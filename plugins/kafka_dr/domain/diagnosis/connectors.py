@@ -113,8 +113,7 @@ TASK_LOGIN_REFUSED = DiagnosisEnd(
 TASK_LACKS_RIGHTS = DiagnosisEnd(
     "task_lacks_rights",
     "A task failed because its principal lacks a right.",
-    "Give MirrorMaker 2's principal the right that the trace names. Then restart the"
-    " task.",
+    "Give MirrorMaker 2's principal the right that the trace names. Then restart the task.",
 )
 RECORD_TOO_LARGE = DiagnosisEnd(
     "record_too_large",
