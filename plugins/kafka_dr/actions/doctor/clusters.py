@@ -24,7 +24,7 @@ from kafka_dr.domain.kafka_model.acl import AclRules, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.manual.context import ToolAccess
 from kafka_dr.domain.readiness.signs import certificate_findings
-from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.application_client import principal_of
 from kafka_dr.hooks.brokers.acls import ClusterAcls
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -158,10 +158,19 @@ def _rights(site: Site, alias: str) -> Iterator[InstallationFinding]:
             for lacking in lacking_rights(rights, allowed):
                 yield grantee.finding(check, lacking)
         yield from grantee.own_topics_finding()
-        if settings.probe_connection and (probe := principal_of(site.connections.kafka(settings.probe_connection))):
+        probe = _probe_principal(site, settings.probe_connection)
+        if probe:
             yield from Grantee(probe, access.place, rules).probe_findings()
     finally:
         access.close()
+
+
+def _probe_principal(site: Site, connection: str | None) -> str:
+    """Return the probe's principal; "" without a probe, and if its connection cannot be read, which has a finding."""
+    try:
+        return principal_of(site.connections.kafka(connection)) if connection else ""
+    except BadInput:
+        return ""
 
 
 def _versions(site: Site, alias: str) -> Iterator[InstallationFinding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ from kafka_dr.hooks.airflow_calls import AirflowCalls, ApiReply
 from kafka_dr.hooks.http_tls import HttpTls
 
 _SECONDS = 20.0
+_PAUSES = (1.0, 3.0)
 _MOST = 100
 #: A run that no Airflow has.
 _NO_RUN = "switchback-doctor"
@@ -117,6 +119,12 @@ class AirflowExamination:
         return document
 
     def _get(self, path: str, **ids: str) -> ApiReply:
+        """Return the answer to a request that changes nothing; repeat it while an API server is busy or restarts."""
+        for pause in _PAUSES:
+            reply = self._send("GET", path, None, **ids)
+            if not reply.answer.may_pass:
+                return reply
+            time.sleep(pause)
         return self._send("GET", path, None, **ids)
 
     def _send(self, method: str, path: str, body: Any, **ids: str) -> ApiReply:
