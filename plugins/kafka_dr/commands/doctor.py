@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import json
 import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from airflow.configuration import conf
 
@@ -137,11 +139,18 @@ def _examined_by_airflow(options: argparse.Namespace) -> tuple[list[ExaminedPlac
     for task, state in states.items():
         document = api.returned(EXAMINING_DAG, run_id, task)
         if document is not None:
-            places.append(ExaminedPlace.of(document))
+            places.append(_place_in(document))
         else:
             findings.append(_unexamined(task, state, run_id))
     queues = {task.task_id: task.queue for task in api.tasks(EXAMINING_DAG)}
     return places, [*findings, *queue_findings(dag_tasks(api), {queues.get(task, "") for task in states})]
+
+
+def _place_in(value: Any) -> ExaminedPlace:
+    """Return the place in what a task has returned, JSON text, which Airflow's API may quote once more."""
+    while isinstance(value, str):
+        value = json.loads(value)
+    return ExaminedPlace.of(value)
 
 
 def _api_as(user: str | None) -> AirflowExamination:

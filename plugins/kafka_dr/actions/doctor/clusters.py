@@ -15,6 +15,7 @@ from kafka_dr.domain.doctor.rights import (
     CLUSTER_NAME,
     NEEDED,
     OPTIONAL,
+    OWN_PREFIX,
     Allowed,
     Grantee,
     exempt_findings,
@@ -98,7 +99,8 @@ class _Access:
         groups = sorted(name for name, group in listed.items() if group.protocol_type == "consumer")[:_MOST_GROUPS]
         # Without this topic the question for a group would create it.
         known = groups or ([_ANY] if COMMITS_TOPIC in topics or not topics else [])
-        clients = sorted(name for name in topics if name not in STATE_TOPICS)[:_MOST_TOPICS]
+        # Switchback's own topics may have rights of their own, and are judged by them.
+        clients = sorted(n for n in topics if n not in STATE_TOPICS and not n.startswith(OWN_PREFIX))[:_MOST_TOPICS]
         on_cluster = self.rights.on_cluster()
         # CREATE on the cluster lets every topic be created.
         more = {"create"} & on_cluster

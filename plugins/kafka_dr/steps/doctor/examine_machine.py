@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from typing import Any
@@ -21,13 +22,13 @@ STANDS_SECONDS = 60.0
 class ExamineMachine(BaseOperator):
     """Run all of doctor's checks on this machine, and return what was seen; findings fail no task."""
 
-    def execute(self, context: Any) -> dict[str, Any]:
-        """Examine, log each finding, and return the place as JSON."""
+    def execute(self, context: Any) -> str:
+        """Examine, log each finding, and return the place as JSON text, as Airflow's API would not keep its parts."""
         executor = conf.get("core", "executor", fallback="LocalExecutor")
         place = examine_place(self.queue, Connections(), executor, STANDS_SECONDS, self.log.info)
         for finding in place.findings:
             self.log.warning("%s. Seen: %s. Do: %s", finding.reason, finding.seen, finding.next_step)
-        return place.as_dict()
+        return json.dumps(place.as_dict())
 
 
 def queues_to_examine() -> list[str]:
