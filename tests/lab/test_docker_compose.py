@@ -24,7 +24,7 @@ DOCKERFILE = (CHECKOUT / "Dockerfile").read_text(encoding="utf-8")
 STACKS = {profile: read_stack(profile) for profile in PROFILES}
 BIN = CHECKOUT / "lab" / "containers" / "bin"
 #: Of the memory limits of all that runs at once, in GB.
-LIMIT_GB = {SMALL: 8, PRODUCTION: 18}
+LIMIT_GB = {SMALL: 8, PRODUCTION: 17}
 TARGETS = ("kafka", "airflow", "worker-1", "worker-2", "spark", "postgres", "redis", "store")
 #: Targets whose base is another image of this file; an official image can take the place of the others' bases.
 WITHOUT_BASE = ("worker-1", "worker-2", "redis", "store")
