@@ -1,4 +1,4 @@
-"""The form in which records are exported: whole, without values, or with keys that nobody without a secret can guess.
+"""The form in which records are exported: whole, without values, or with keys hashed with a secret.
 
 A plain SHA-256 of a short key, such as a customer number, is found by hashing all numbers: keys are hashed by HMAC.
 """

@@ -38,7 +38,7 @@ class NotStored(RuntimeError):
     """The store did not take a file; the message names the file and the kind of error, never an option."""
 
 
-class _Hung(Exception):
+class _Unanswered(Exception):
     """A call did not end within its limit."""
 
 
@@ -90,7 +90,7 @@ class ExportStore:
             error = _error_within(seconds, lambda: self._put_once(path, name, size))
             if error is None:
                 return
-            if isinstance(error, (*_FINAL, _Hung)) or attempt == _ATTEMPTS or time.monotonic() > ends_at:
+            if isinstance(error, (*_FINAL, _Unanswered)) or attempt == _ATTEMPTS or time.monotonic() > ends_at:
                 # Raised outside of a handler: the text of the error, and of those behind it, may hold credentials.
                 raise self._not_stored(name, error)
             time.sleep(random.uniform(0, pause))
@@ -120,7 +120,7 @@ class ExportStore:
             return self._opened
 
     def _not_stored(self, name: str, error: Exception) -> NotStored:
-        kind = str(error) if isinstance(error, _Hung) else type(error).__name__
+        kind = str(error) if isinstance(error, _Unanswered) else type(error).__name__
         return NotStored(
             f"writing {self.uri}/{name} in the store failed: {kind}; make sure that every Spark executor reaches the"
             " folder or bucket under `store` in the topology, that it has room, that the login may write there, and"
@@ -150,7 +150,7 @@ def _is_local(fs: Any) -> bool:
 
 
 def _error_within(seconds: float, call: Callable[[], None]) -> Exception | None:
-    """Call; return its error, _Hung if it has not ended after `seconds` and is left behind, None without one."""
+    """Call; return its error, _Unanswered if it has not ended after `seconds` and is left behind, None without one."""
     failure: list[Exception] = []
 
     def run() -> None:
@@ -164,5 +164,5 @@ def _error_within(seconds: float, call: Callable[[], None]) -> Exception | None:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        return _Hung(f"no answer within {seconds:.0f} s")
+        return _Unanswered(f"no answer within {seconds:.0f} s")
     return failure[0] if failure else None

@@ -1,4 +1,4 @@
-"""Exports without values, or with hashed keys: what they leave out stands nowhere in their files, and they say so."""
+"""Exports without values, or with hashed keys: what they leave out is in no file, and they say so."""
 
 from __future__ import annotations
 
