@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -19,6 +20,7 @@ from kafka_dr.config.topology import Topology
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.site.dns_servers import DEFAULT_ALGORITHM, DNS_PORT, DnsLogin
+from kafka_dr.hooks.spark_place import SparkPlace, kind_of, master_of, refuse_cluster_mode, refuse_open_hadoop
 from kafka_dr.procedure.stored_files import StoredFiles
 from kafka_dr.procedure.systems import Systems, store_of
 
@@ -188,47 +190,50 @@ class Connections:
     def check_spark(self, connection_id: str) -> None:
         """Refuse a `spark` connection by which others could read the clusters' logins.
 
-        For YARN and Kubernetes, Airflow's SparkSubmitHook writes environment variables to spark-submit's command line,
-        where every user of the host can read them; in cluster mode it refuses environment variables. To executors
-        logins travel inside tasks, which Spark encrypts only for processes that share a secret.
+        To executors logins travel inside tasks, which Spark encrypts only for processes that share a secret.
         """
         connection = self._read(connection_id)
-        mode, advice = (
-            connection.extra_dejson.get("deploy-mode"),
-            "Name a local[*] or spark://... master with deploy mode client in the connection.",
-        )
         master = _master(connection)
-        if any(kind in f"{connection.conn_type} {master}" for kind in ("yarn", "k8s", "kubernetes")):
-            raise BadInput(
-                f"Connection {connection_id} would show secrets",
-                f"with the master {master}, spark-submit takes the clusters' logins on its command line",
-                advice,
-            )
-        if mode == "cluster":
-            raise BadInput(
-                f"Connection {connection_id} does not pass secrets on",
-                "with deploy mode cluster, spark-submit does not give the clusters' logins to the job",
-                advice,
-            )
-        if _in_task(master):
+        kind = kind_of(connection_id, master)
+        refuse_cluster_mode(connection_id, connection.extra_dejson.get("deploy-mode"))
+        if kind == "task":
             return
         # Who may edit connections in Airflow could otherwise send the logins to a cluster of their own.
         stored_outside_airflow(connection_id)
-        if not connection.password:
+        if kind == "yarn":
+            refuse_open_hadoop(connection_id)
+        elif not connection.password:
             raise BadInput(
                 f"Connection {connection_id} would send logins to an unprotected Spark cluster",
                 f"the clusters' logins travel to the executors of {master}, and the connection has no password",
-                "Give Spark's master and workers the settings under 'Where Spark runs' in runbooks/performance.md, and"
-                " put the value of their spark.authenticate.secret into the connection's password.",
+                f"Give the executors a secret as runbooks/where_spark_runs.md says for {kind}, and put the same secret"
+                " into the connection's password.",
+            )
+        if "k8s" in master and not _knows_kubernetes():
+            raise BadInput(
+                f"Connection {connection_id} needs a package that is missing",
+                f"Airflow's Spark provider takes {master} only with the Kubernetes provider",
+                "Install apache-airflow-providers-cncf-kubernetes on every machine where tasks run.",
             )
 
-    def spark_secret(self, connection_id: str) -> str | None:
-        """Return the secret that all processes of a Spark cluster share; None if Spark runs in the task.
+    def spark_place(self, connection_id: str) -> SparkPlace:
+        """Return where Spark's executors run, with the secret and the keytab in the `spark` connection.
 
-        The secret is the password of the `spark` connection.
+        Raises:
+            BadInput: the connection names an unknown master, or its keytab is not base64.
         """
         connection = self._read(connection_id)
-        return None if _in_task(_master(connection)) else connection.password
+        kind = kind_of(connection_id, _master(connection))
+        secret = connection.password if kind in ("standalone", "kubernetes") else None
+        try:
+            keytab = base64.b64decode(connection.extra_dejson.get("keytab") or "", validate=True)
+        except ValueError:
+            raise BadInput(
+                f"Connection {connection_id} has no usable keytab",
+                "`keytab` in its extra is not base64",
+                "Set `keytab` in the connection's extra to what `base64 -w0 FILE` prints for the keytab's file.",
+            ) from None
+        return SparkPlace(kind, secret, keytab or None)
 
     def journal_url(self, connection_id: str) -> str:
         """Return the journal's SQLAlchemy URL: `url` in the connection's extra, else the connection's own URI.
@@ -330,10 +335,13 @@ def _url_of(connection: Connection) -> str:
     return url.rstrip("/")
 
 
-def _master(connection: Any) -> str:
-    return f"{connection.conn_type}://{connection.host}" if connection.port else f"{connection.host}"
+def _master(connection: Connection) -> str:
+    return master_of(connection.conn_type, connection.host, connection.port)
 
 
-def _in_task(master: str) -> bool:
-    """Whether a master's executor is the driver itself: `local` or `local[...]`."""
-    return re.fullmatch(r"local(\[.*\])?", master) is not None
+def _knows_kubernetes() -> bool:
+    """Whether Airflow's Spark provider found Kubernetes' client, without which it fails with a NameError."""
+    # Imported here: other masters do not need it.
+    from airflow.providers.apache.spark.hooks import spark_submit  # noqa: PLC0415
+
+    return hasattr(spark_submit, "kube_client")

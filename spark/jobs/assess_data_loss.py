@@ -1,18 +1,17 @@
 """Determine, per partition, which records are certainly lost with the source, and which may be lost.
 
-    spark-submit spark/jobs/assess_data_loss.py --input DIR --output DIR
+    spark-submit spark/jobs/assess_data_loss.py --input DIR --output DIR --logins FILE
 
 Reads bounds.parquet, syncs.parquet, last_seen.parquet, positions.parquet, the flight recorder's files floors.parquet
 and stretches.parquet, job.json, and the ends of both logs as far as the comparison needs. With --wait-for-input the job
 starts while the input is being written: job.json must be written last and atomically. Writes loss.parquet,
 ahead.parquet, rereads.parquet, summary.json and, if the source is readable, the stranded records into the folder
-stranded; with `export_to` in job.json this folder is in the store, whose options come as JSON from
-KAFKA_DR_STORE_OPTIONS, else all Spark workers must have access to the output folder. If the input has a folder
-translate_offsets (the input of the job translate_offsets), the same Spark session also translates the groups'
-positions; the folder translate_offsets is missing from the output if the translation fails. Client settings come as
-JSON from the environment variables KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their
-owner can read (--source-config, --target-config). The same input gives the same rows and digest; a second run with the
-same --output does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
+stranded; with `export_to` in job.json this folder is in the store, else all Spark workers must have access to the
+output folder. If the input has a folder translate_offsets (the input of the job translate_offsets), the same Spark
+session also translates the groups' positions; the folder translate_offsets is missing from the output if the
+translation fails. The logins of the clusters and of the store come as JSON from a file that only its owner can read
+(--logins), which the job deletes once it has read it. The same input gives the same rows and digest; a second run with
+the same --output does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def assess(run: JobRun) -> None:
     print_progress(
         f"partitions: {len(run.bounds)}; the source can {'' if run.limits.source_readable else 'not '}be read"
     )
-    export = load_export(run.given)
+    export = load_export(run.given, run.logins)
     with run.started(*export.folders(STRANDED, UNCOMMITTED)) as (spark, folder):
         tasks = sources.task_count(len(run.bounds), spark.defaultParallelism)
         packed = sources.packed_for_tasks(rows, sources.spread_partitions(dict.fromkeys(run.bounds, 1), tasks), tasks)
@@ -73,7 +72,8 @@ def translate_too(run: JobRun, folder: Path) -> None:
     if not (run.given / job_name).exists():
         return
     try:
-        JobRun(job_name, run.wanted, run.given / job_name, folder / job_name).make(translate_offsets.translate)
+        nested = JobRun(job_name, run.wanted, run.logins, run.given / job_name, folder / job_name)
+        nested.make(translate_offsets.translate)
     except Exception as error:  # noqa: BLE001
         print_progress(f"the positions were not translated: {error_line(error)}")
 

@@ -1,10 +1,10 @@
 """Look at what Spark's executors have: Python, packages, clock. Nothing is read from Kafka.
 
-    spark-submit spark/jobs/examine_executors.py --input DIR --output DIR
+    spark-submit spark/jobs/examine_executors.py --input DIR --output DIR --logins FILE
 
 Writes executors.json into the output folder, which it creates. Packages beyond those of all jobs may be named with
 --packages, separated by commas. If Spark does not do it, the file has the error in place of what was seen. Exit code 0
-if the file was written.
+if the file was written. Of the logins, which are deleted once read, only settings of Spark are used.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from kafka_dr_spark.contract.logins import take_logins
 from kafka_dr_spark.contract.private_files import private_folder
 from kafka_dr_spark.examination import examine_executors
 from kafka_dr_spark.job import error_line
@@ -25,14 +26,15 @@ from kafka_dr_spark.session import spark_with_package
 def main() -> int:
     """Run the job; return its exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    for option in ("--input", "--output"):
+    for option in ("--input", "--output", "--logins"):
         parser.add_argument(option, type=Path, required=True)
     parser.add_argument("--wait-for-input", help="accepted, as of all jobs; this one has no input")
     parser.add_argument("--packages", default="", help="packages beyond those of all jobs, separated by commas")
     wanted = parser.parse_args()
     more = tuple(filter(None, wanted.packages.split(",")))
     try:
-        document = examine_executors(spark_with_package("examine_executors"), more)
+        private = take_logins(wanted.logins).spark
+        document = examine_executors(spark_with_package("examine_executors", private), more)
     except Exception as error:  # noqa: BLE001 (whatever it is, who asked has to see it)
         document = {"error": error_line(error)}
     (private_folder(wanted.output) / "executors.json").write_text(json.dumps(document), encoding="utf-8")

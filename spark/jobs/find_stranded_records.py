@@ -1,6 +1,6 @@
 """Find the records of a returned cluster that were never replicated from it, and write these records to files.
 
-    spark-submit spark/jobs/find_stranded_records.py --input DIR --output DIR
+    spark-submit spark/jobs/find_stranded_records.py --input DIR --output DIR --logins FILE
 
 In this job, unlike in the failback that starts it, the source is the returned cluster, and the target is the cluster
 that clients moved to. Reads bounds.parquet (the cut-off is the source's log end before the flow back wrote to the
@@ -9,12 +9,12 @@ the flight recorder's floors.parquet, job.json, and both logs as far as the comp
 the stranded records are read once more. With --wait-for-input the job starts while the input is being written: job.json
 must be written last and atomically. Writes stranded_summary.parquet, summary.json, and these folders: stranded (the
 stranded records), uncommitted (a list of the stranded records whose transaction has not committed), older (replicated
-records that are no longer on the target). With `export_to` in job.json these folders are in the store, whose options
-come as JSON from KAFKA_DR_STORE_OPTIONS; else all Spark workers must have access to the output folder. A file's name
-ends with the task attempt that wrote it; only files that stranded_summary.parquet names count. Client settings come as
-JSON from the environment variables KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their
-owner can read (--source-config, --target-config). The same input gives the same rows and digest; a second run with the
-same --output does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the reason.
+records that are no longer on the target). With `export_to` in job.json these folders are in the store; else all Spark
+workers must have access to the output folder. A file's name ends with the task attempt that wrote it; only files that
+stranded_summary.parquet names count. The logins of the clusters and of the store come as JSON from a file that only its
+owner can read (--logins), which the job deletes once it has read it. The same input gives the same rows and digest; a
+second run with the same --output does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the
+reason.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find(run: JobRun) -> None:
     bounds, returned = run.bounds, sources.load_returned(run.given, run.bounds)
     rows = sources.tagged_rows(run.given, needed=(SYNC,), optional=(FLOOR,))
     print_progress(f"partitions: {len(bounds)}")
-    export = load_export(run.given)
+    export = load_export(run.given, run.logins)
     with run.started(*export.folders(STRANDED, UNCOMMITTED, OLDER)) as (spark, folder):
         tasks = sources.task_count(len(bounds), spark.defaultParallelism)
         task_of_partition = sources.spread_partitions(

@@ -1,17 +1,16 @@
 """Compare what both clusters hold, record by record, and list what differs.
 
-    spark-submit spark/jobs/reconcile_clusters.py --input DIR --output DIR
+    spark-submit spark/jobs/reconcile_clusters.py --input DIR --output DIR --logins FILE
 
 Reads bounds.parquet (here source_start and cut_off, target_start and boundary are the ranges of both logs to compare),
 judged.parquet (which of these records are judged), job.json, and both logs in these ranges, each once; of the records
 that differ, the first are read once more. Records are equal if key, value, headers and timestamp are. Writes
 reconciled.parquet (a row per partition), summary.json, and the folder differences with one list per partition that has
 differences. All Spark workers must have access to the output folder. With --wait-for-input the job starts while the
-input is being written: job.json must be written last and atomically. Client settings come as JSON from the environment
-variables KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their owner can read
-(--source-config, --target-config). The same input gives the same rows and digest; a second run with the same --output
-does nothing. Exit code 0 if the output exists, whether or not the clusters differ; otherwise one line on stderr gives
-the reason.
+input is being written: job.json must be written last and atomically. Client settings come as JSON from a file that only
+its owner can read (--logins), which the job deletes once it has read it. The same input gives the same rows and digest;
+a second run with the same --output does nothing. Exit code 0 if the output exists, whether or not the clusters differ;
+otherwise one line on stderr gives the reason.
 """
 
 from __future__ import annotations

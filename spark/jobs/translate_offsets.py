@@ -1,15 +1,15 @@
 """Translate consumer-group positions from source offsets to target offsets.
 
-    spark-submit spark/jobs/translate_offsets.py --input DIR --output DIR
+    spark-submit spark/jobs/translate_offsets.py --input DIR --output DIR --logins FILE
 
 Reads positions.parquet, syncs.parquet, bounds.parquet, job.json, and the records around the positions from both
 clusters. If the replication direction has changed, segments.parquet lists the segments of both logs and
 syncs_back.parquet holds the offset syncs of the flow from target to source. With --wait-for-input the job starts while
 the input is being written: job.json must be written last and atomically; a file `failed` means that job.json will not
-be written. Writes translation.parquet and summary.json. Client settings come as JSON from the environment variables
-KAFKA_DR_SOURCE_CONFIG and KAFKA_DR_TARGET_CONFIG, or from files that only their owner can read (--source-config,
---target-config). The same input gives the same rows and digest; a second run with the same --output does nothing. Exit
-code 0 if the output exists; otherwise one line on stderr gives the reason.
+be written. Writes translation.parquet and summary.json. Client settings come as JSON from a file that only its owner
+can read (--logins), which the job deletes once it has read it. The same input gives the same rows and digest; a second
+run with the same --output does nothing. Exit code 0 if the output exists; otherwise one line on stderr gives the
+reason.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from kafka_dr_spark import session
 from kafka_dr_spark.contract import input as sources
 from kafka_dr_spark.contract import output as sinks
 from kafka_dr_spark.contract.digests import input_digest
+from kafka_dr_spark.contract.logins import Logins, take_logins
 from kafka_dr_spark.contract.private_files import private_folder
 from kafka_dr_spark.contract.schemas import ContractBroken
 from kafka_dr_spark.export.store import NotStored
@@ -55,26 +56,23 @@ def common_options(about: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--rows-per-read", type=int, help="most records that one read of a consumer returns")
     parser.add_argument("--content-limit", type=int, help="most records to read per partition and cluster")
-    parser.add_argument("--source-config", help="private JSON file with the source's client settings")
-    parser.add_argument("--target-config", help="private JSON file with the target's client settings")
+    parser.add_argument(
+        "--logins", required=True, type=Path, help="private JSON file with the clusters' logins; deleted once read"
+    )
     return parser
 
 
-def client_access(wanted: argparse.Namespace, source_readable: bool) -> KafkaAccess:
+def client_access(logins: Logins, source_readable: bool) -> KafkaAccess:
     """Return the client settings of the target and, if ``source_readable``, of the source.
 
     Raises:
-        ContractBroken: the settings of one of these clusters are given neither in a file nor in the environment.
+        ContractBroken: the settings of one of these clusters are missing.
     """
-    source = sources.kafka_settings("source", wanted.source_config) if source_readable else None
-    target = sources.kafka_settings("target", wanted.target_config)
-    if target is None or (source is None and source_readable):
-        missing = "target" if target is None else "source"
-        raise ContractBroken(
-            f"{missing}: no client settings; set the environment variable {sources.SECRET_SOURCES[missing]}, or name a"
-            f" file with --{missing}-config"
-        )
-    return KafkaAccess(source, target)
+    source = logins.source if source_readable else None
+    if logins.target is None or (source is None and source_readable):
+        missing = "target" if logins.target is None else "source"
+        raise ContractBroken(f"{missing}: no client settings; add {missing} to the file that --logins names")
+    return KafkaAccess(source, logins.target)
 
 
 def error_line(error: Exception) -> str:
@@ -94,6 +92,7 @@ class JobRun:
     Attributes:
         name: name of the job, for example translate_offsets.
         wanted: parsed command line options.
+        logins: logins of the clusters, and settings of Spark that hold a secret.
         given: input folder.
         output: folder that the run creates.
         reads_source: whether the job reads the source even if job.json states that the source is not readable.
@@ -103,6 +102,7 @@ class JobRun:
 
     name: str
     wanted: argparse.Namespace
+    logins: Logins
     given: Path
     output: Path
     reads_source: bool = False
@@ -121,7 +121,7 @@ class JobRun:
             print_progress(f"{self.output} exists already: nothing to do")
             return
         readable = self.reads_source or self.limits.source_readable
-        self.clients = client_access(self.wanted, readable)
+        self.clients = client_access(self.logins, readable)
         self.bounds = sources.load_bounds(self.given, readable and self.reads_all)
         work(self)
 
@@ -136,7 +136,7 @@ class JobRun:
         try:
             for folder in folders:
                 private_folder(scratch / folder)
-            spark = session.spark_with_package(self.name)
+            spark = session.spark_with_package(self.name, self.logins.spark)
             self.clock.phase("session")
             yield spark, scratch
         finally:
@@ -149,7 +149,7 @@ def run_job(
     work: Callable[[JobRun], None],
     reads_source: bool = False,
     reads_all: bool = True,
-    prepare: Callable[[str], SparkContext] = session.preloaded_spark,
+    prepare: Callable[[str, Mapping[str, str]], SparkContext] = session.preloaded_spark,
 ) -> int:
     """Run a job and return its exit code: 0 if the output exists, 2 for an error of input or clusters, else 1.
 
@@ -164,9 +164,10 @@ def run_job(
     """
     try:
         wanted = common_options(about).parse_args()
-        run = JobRun(name, wanted, wanted.input, wanted.output.absolute(), reads_source, reads_all)
+        logins = take_logins(wanted.logins)
+        run = JobRun(name, wanted, logins, wanted.input, wanted.output.absolute(), reads_source, reads_all)
         if wanted.wait_for_input:
-            prepare(name)
+            prepare(name, logins.spark)
             sources.await_input(wanted.input, wanted.wait_for_input)
             run.clock.phase("start")
         run.make(work)

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -29,17 +30,16 @@ SETTINGS = {
 _OF_TASKS = ("loss.task", "translation.task")
 
 
-def start_spark(name: str) -> SparkContext:
+def start_spark(name: str, private: Mapping[str, str] | None = None) -> SparkContext:
     """Start Spark and return its context; the master is spark-submit's, or ``local[2]`` without spark-submit.
 
-    The environment variable KAFKA_DR_SPARK_SECRET holds the secret of a Spark cluster, because a setting of
-    spark-submit would be on its command line.
+    Args:
+        name: name of the application.
+        private: settings with a secret, which must not stand on spark-submit's command line.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = SparkConf().setAppName(name).setAll(list(SETTINGS.items()))
-    if secret := os.environ.get("KAFKA_DR_SPARK_SECRET"):
-        settings.set("spark.authenticate.secret", secret)
+    settings = SparkConf().setAppName(name).setAll([*SETTINGS.items(), *(private or {}).items()])
     # spark-submit's settings are unknown here until Spark has started: a master set now would override spark-submit's.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings.setMaster("local[2]")
@@ -49,12 +49,12 @@ def start_spark(name: str) -> SparkContext:
     return context
 
 
-def preloaded_spark(name: str) -> SparkContext:
+def preloaded_spark(name: str, private: Mapping[str, str] | None = None) -> SparkContext:
     """Start Spark, send this package to all workers, import the tasks' modules there, and return Spark's context.
 
     A job calls this function while its input is being written, to save time.
     """
-    context = spark_with_package(name)
+    context = spark_with_package(name, private)
     workers = context.defaultParallelism
     context.parallelize(range(workers), workers).foreach(_load_modules)
     return context
@@ -66,13 +66,13 @@ def _load_modules(_: int) -> None:
         import_module(f"{__package__}.{module}")
 
 
-def spark_with_package(name: str) -> SparkContext:
+def spark_with_package(name: str, private: Mapping[str, str] | None = None) -> SparkContext:
     """Start Spark, send this package to all workers, and return Spark's context.
 
     Spark's own shutdown hook stops Spark when the driver ends, because an explicit stop would first wait a second for
     PySpark's accumulator server, during the clients' downtime.
     """
-    context = start_spark(name)
+    context = start_spark(name, private)
     _ship_package(context)
     return context
 

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "spark"))
 
 from kafka_dr_spark import session
 from kafka_dr_spark.contract import input as sources
+from kafka_dr_spark.contract.logins import take_logins
 from kafka_dr_spark.contract.task_rows import Key
 from kafka_dr_spark.job import client_access, common_options
 from kafka_dr_spark.logs.bounds import LogBounds
@@ -91,7 +92,7 @@ def run() -> None:
     parts = [[key for key, task in spread.items() if task == number] for number in range(spark.defaultParallelism)]
     read = (
         spark.parallelize(parts, len(parts))
-        .map(Reading(bounds, limits, client_access(wanted, source_readable=True)))
+        .map(Reading(bounds, limits, client_access(take_logins(wanted.logins), source_readable=True)))
         .collect()
     )
     output = Path(wanted.output)

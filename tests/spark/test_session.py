@@ -27,7 +27,7 @@ class ClusterContext:
 def test_two_jobs_of_one_driver_give_their_package_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there for as long as the driver: a worker that starts during the second job fetches it then."""
     context = ClusterContext()
-    monkeypatch.setattr(session, "start_spark", lambda name: context)
+    monkeypatch.setattr(session, "start_spark", lambda name, private: context)
     assert session.spark_with_package("first") is context is session.spark_with_package("second")
     (given,) = context.given
     assert "kafka_dr_spark/session.py" in zipfile.ZipFile(given).namelist()
@@ -52,7 +52,7 @@ def test_workers_load_what_tasks_need_before_there_are_any(monkeypatch: pytest.M
             task(0)
             task(1)
 
-    monkeypatch.setattr(session, "spark_with_package", lambda name: Workers())
+    monkeypatch.setattr(session, "spark_with_package", lambda name, private: Workers())
     monkeypatch.setattr(session, "import_module", lambda name: loaded.append(import_module(name).__name__))
     session.preloaded_spark("first")
     assert loaded == ["kafka_dr_spark.loss.task", "kafka_dr_spark.translation.task"] * 2

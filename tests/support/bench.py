@@ -24,6 +24,7 @@ from kafka_dr.hooks.brokers.record_writer import WriteAccepted, WriteRefused
 from kafka_dr.hooks.http_tls import HttpTls
 from kafka_dr.hooks.journal.journal import Journal
 from kafka_dr.hooks.journal.tables import JournalEntry
+from kafka_dr.hooks.spark_place import SparkPlace
 from kafka_dr.procedure.authority import record_fact
 from kafka_dr.procedure.entries import AclEntriesToAdd, ConnectorsToStop
 from kafka_dr.procedure.find import procedure_of, request_of
@@ -54,8 +55,9 @@ class Connections:
     def check_spark(self, connection_id: str) -> None:
         """Do nothing, because Spark runs in this process."""
 
-    def spark_secret(self, connection_id: str) -> None:
-        """Return no secret, because Spark runs in this process."""
+    def spark_place(self, connection_id: str) -> SparkPlace:
+        """Return that Spark runs in the task."""
+        return SparkPlace("task")
 
     def kafka(self, connection_id: str) -> dict[str, str]:
         """Return a cluster's configuration, which names the connection."""

@@ -31,6 +31,7 @@ from kafka_dr.config.settings import check_params, load_topology
 from kafka_dr.connections import Connections
 from kafka_dr.hooks.airflow_api import DagRun, HitlAnswer
 from kafka_dr.hooks.http_tls import HttpTls
+from kafka_dr.hooks.spark_place import SparkPlace
 from kafka_dr.procedure.progress import WaitLonger
 from kafka_dr.procedure.run import Identity, Run
 from kafka_dr.steps.planned.check_readiness import CheckReadiness
@@ -84,8 +85,9 @@ class LabConnections(Connections):
         """Do nothing: the lab's Spark runs in the task, and no login is on its command line."""
         assert self._known[connection_id]["host"].startswith("local")
 
-    def spark_secret(self, connection_id: str) -> None:
-        """Return no secret, because Spark runs in the task."""
+    def spark_place(self, connection_id: str) -> SparkPlace:
+        """Return that Spark runs in the task."""
+        return SparkPlace("task")
 
     def journal_url(self, connection_id: str) -> str:
         """Return the journal's URL."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +29,15 @@ def export_fields(procedure: Run, output_folder: Path) -> dict[str, Any]:
     }
 
 
-def export_secrets(procedure: Run) -> dict[str, str]:
-    """Return the environment variables by which a job gets the store's login, and the secret that hashes keys."""
-    secrets: dict[str, str] = {}
+def export_logins(procedure: Run) -> dict[str, Any]:
+    """Return what a job that exports gets among its logins: the store's options, and the secret that hashes keys."""
+    logins: dict[str, Any] = {}
     topology, connections = procedure.topology, procedure.systems.connections
     if topology.store is not None and topology.store.connection is not None:
-        secrets["KAFKA_DR_STORE_OPTIONS"] = json.dumps(connections.archive_options(topology.store.connection))
+        logins["store"] = connections.archive_options(topology.store.connection)
     if topology.exports.connection is not None:
-        secrets["KAFKA_DR_EXPORT_SECRET"] = connections.export_secret(topology.exports.connection)
-    return secrets
+        logins["export_secret"] = connections.export_secret(topology.exports.connection)
+    return logins
 
 
 def store_listing(procedure: Run, output_folder: Path) -> None:

@@ -1,11 +1,12 @@
-"""Submit Spark jobs, which read and write files and get all logins by environment variables only."""
+"""Submit Spark jobs, which read and write files and get all logins by a private file only."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Timer
@@ -17,23 +18,29 @@ import pyarrow.parquet as pq
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.common.compat.sdk import AirflowException
 
-from kafka_dr.actions.record_exports import EXPORTING_JOBS, export_fields, export_secrets, store_listing
+from kafka_dr.actions.record_exports import EXPORTING_JOBS, export_fields, export_logins, store_listing
 from kafka_dr.concurrently import run_concurrently
+from kafka_dr.config.spark_settings import SparkSettings
 from kafka_dr.domain.mirror_maker.naming import LONGEST_TOPIC, topic_problem
 from kafka_dr.errors import Contradiction, SparkFailed
+from kafka_dr.hooks.handed_logins import handed_logins
 from kafka_dr.hooks.private_files import private_file, private_folder
+from kafka_dr.hooks.spark_place import SparkPlace
 from kafka_dr.installation import spark_folder
 from kafka_dr.procedure.run import Run
 
 _INPUT_SECONDS = 300.0
-#: Settings on a Spark cluster, as the clusters' logins travel in tasks; the secret is in the job's environment. Without
-#: the third setting, a connection whose first exchange is disturbed would go on unencrypted.
+#: Settings on a Spark cluster, as the clusters' logins travel in tasks. Without the third setting, a connection whose
+#: first exchange is disturbed would go on unencrypted.
 _PROTECTED = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
     "spark.network.crypto.saslFallback": "false",
     "spark.io.encryption.enabled": "true",
 }
+_SECRET = "spark.authenticate.secret"  # noqa: S105 (the name of a setting)
+#: Name of the Kubernetes Secret with the key `secret`, and the folder in an executor's pod where it is mounted.
+_KUBERNETES_SECRET, _MOUNTED_AT = "switchback-spark", "/etc/switchback-spark"
 #: Name of the file on which the job ends, because no input will come.
 _FAILED = "failed"
 
@@ -140,38 +147,80 @@ def submit_job(
     Raises:
         SparkFailed: the job failed, or was killed after the deadline `spark_seconds`.
     """
-    procedure.systems.connections.check_spark(procedure.topology.spark.connection)
+    settings, connections = procedure.topology.spark, procedure.systems.connections
+    connections.check_spark(settings.connection)
+    place = connections.spark_place(settings.connection)
+    exports = export_logins(procedure) if job in EXPORTING_JOBS else {}
+    with handed_logins(_private_files(procedure, place, exports)) as folder:
+        submission = _submission(procedure, job, settings, place, folder, input_folder, output_folder, bool(context))
+        _execute(procedure, submission, context, failure_reason)
+
+
+def _private_files(procedure: Run, place: SparkPlace, exports: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return what spark-submit gets by files: name -> content; `exports` are the secrets of an export."""
+    logins: dict[str, Any] = {
+        role: procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection)
+        for role, alias in (("source", procedure.request.source), ("target", procedure.request.target))
+    } | dict(exports)
+    files = {}
+    if place.keytab:
+        files["keytab"] = place.keytab
+    if place.kind == "kubernetes":
+        # Spark would otherwise write the secret into the specification of each executor's pod.
+        files["spark_secret"] = str(place.secret).encode()
+    elif place.secret:
+        logins["spark"] = {_SECRET: place.secret}
+    return files | {"logins.json": json.dumps(logins).encode()}
+
+
+def _settings_of(place: SparkPlace, chosen: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the settings on spark-submit's command line, which hold no secret; `chosen` are those of the topology."""
+    own = {"spark.ui.enabled": "false"} | ({} if place.kind == "task" else _PROTECTED)
+    # The executors' Python may be in an archive, which only executors unpack.
+    driver = {"spark.pyspark.driver.python": sys.executable} if "spark.pyspark.python" in chosen else {}
+    if place.kind == "kubernetes":
+        own |= {
+            f"{_SECRET}.driver.file": str(folder / "spark_secret"),
+            f"{_SECRET}.executor.file": f"{_MOUNTED_AT}/secret",
+            f"spark.kubernetes.executor.secrets.{_KUBERNETES_SECRET}": _MOUNTED_AT,
+        }
+    return {**driver, **chosen, **own}
+
+
+def _submission(
+    procedure: Run,
+    job: str,
+    settings: SparkSettings,
+    place: SparkPlace,
+    folder: Path,
+    input_folder: Path,
+    output_folder: Path,
+    in_airflow: bool,
+) -> SparkSubmitOperator:
     home = Path(os.environ.get("KAFKA_DR_SPARK_HOME") or spark_folder())
-    secrets = {
-        f"KAFKA_DR_{cluster_role}_CONFIG": json.dumps(
-            procedure.systems.connections.kafka(procedure.topology.cluster(alias).connection)
-        )
-        for cluster_role, alias in (("SOURCE", procedure.request.source), ("TARGET", procedure.request.target))
+    options = {
+        "--input": input_folder,
+        "--output": output_folder,
+        "--logins": folder / "logins.json",
+        "--wait-for-input": _input_seconds(procedure),
     }
-    if job in EXPORTING_JOBS:
-        secrets |= export_secrets(procedure)
-    spark_secret = procedure.systems.connections.spark_secret(procedure.topology.spark.connection)
-    if spark_secret:
-        secrets["KAFKA_DR_SPARK_SECRET"] = spark_secret
     # OpenLineage describes the Airflow task that runs the job; a command has none.
-    outside_airflow: dict[str, Any] = {} if context else {"openlineage_inject_parent_job_info": False}
-    submission = SparkSubmitOperator(  # noqa: AIR001 (run by the step, no task of a DAG)
+    outside_airflow: dict[str, Any] = {} if in_airflow else {"openlineage_inject_parent_job_info": False}
+    return SparkSubmitOperator(
         task_id="spark_submit",
         application=str(home / "jobs" / f"{job}.py"),
-        application_args=[
-            "--input",
-            str(input_folder),
-            "--output",
-            str(output_folder),
-            "--wait-for-input",
-            str(_input_seconds(procedure)),
-        ],
-        conn_id=procedure.topology.spark.connection,
-        env_vars=secrets,
+        application_args=[str(word) for option in options.items() for word in option],
+        conn_id=settings.connection,
         name=f"{job} {procedure.id}",
-        conf={"spark.ui.enabled": "false"} | (_PROTECTED if spark_secret else {}),
+        conf=_settings_of(place, settings.conf, folder),
+        # Else the provider would write the connection's keytab to a file that others may read, and leave it there.
+        keytab=str(folder / "keytab") if place.keytab else None,
+        deploy_mode="client",
         **outside_airflow,
     )
+
+
+def _execute(procedure: Run, submission: SparkSubmitOperator, context: Any, failure_reason: str) -> None:
     limit = procedure.request.deadlines.spark_seconds
     try:
         with killed_after(limit, submission) as killed:

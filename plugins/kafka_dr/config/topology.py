@@ -35,6 +35,7 @@ from kafka_dr.config.objectives import Objectives, ReadinessLimits
 from kafka_dr.config.offset_option import OffsetOptionRecord
 from kafka_dr.config.routing import RoutingSettings
 from kafka_dr.config.run_limits import Approvers, ParamLimits
+from kafka_dr.config.spark_settings import SparkSettings
 from kafka_dr.config.storage import Recorder, RecordExports, StoreSettings
 from kafka_dr.domain.flow_graph.graph import FlowEdge, FlowGraph
 from kafka_dr.domain.mirror_maker.naming import Naming, NamingSpec, naming_of
@@ -235,7 +236,7 @@ class Topology(Model):
         routing: how clients find the cluster to which they connect.
         journal: the journal's database, the same for all procedures.
         airflow_api: Airflow connection of Airflow's own API, which says who approved; the account approves nothing.
-        spark: Airflow connection of Spark, `local[*]` or a cluster.
+        spark: where and how Spark's jobs run.
         evidence: folder of evidence and of the files between steps, which every machine where steps run must see; a
             relative path begins at the folder of the topology file.
         recorder: the flight recorder's archive; without it an unplanned failover calls no loss certain.
@@ -267,7 +268,7 @@ class Topology(Model):
     routing: RoutingSettings
     journal: JournalSettings
     airflow_api: Named
-    spark: Named
+    spark: SparkSettings
     evidence: FilePath
     evidence_kept_days: Annotated[int, Field(strict=True, ge=1, le=36_500)] | None = None
     applications: tuple[ApplicationSettings, ...] = ()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,7 +26,6 @@ from kafka_dr_spark.translation.case import Limits
 # Most rows in memory at once: a row takes some 100 bytes.
 ROWS_HELD = 2_000_000
 PARTITIONS_PER_TASK = 500
-SECRET_SOURCES = {"source": "KAFKA_DR_SOURCE_CONFIG", "target": "KAFKA_DR_TARGET_CONFIG"}
 
 
 @dataclass(frozen=True)
@@ -338,48 +335,6 @@ def _tasks_of(rows: pa.Table, tasks_of: dict[Key, int]) -> Ints:
             table[topics[topic], codes[partition]] = task
     tasks_of_rows: Ints = table[encoded.indices.to_numpy(), number_of]
     return tasks_of_rows
-
-
-def kafka_settings(side: str, file: str | None) -> dict[str, Any] | None:
-    """Return a cluster's client settings from ``file``, or from the environment if ``file`` is None.
-
-    None if the environment variable is not set, or the file or variable is empty. Error messages name the file or
-    variable, never its content.
-
-    Args:
-        side: ``source`` or ``target``.
-        file: JSON file that only its owner can read.
-    """
-    if file is None:
-        text, origin = os.environ.get(SECRET_SOURCES[side]), SECRET_SOURCES[side]
-    else:
-        text, origin = _private_text(Path(file)), file
-    if not text:
-        return None
-    try:
-        settings = json.loads(text)
-    except ValueError:
-        raise ContractBroken(
-            f"{origin}: not JSON; write the client settings as a JSON object with bootstrap.servers"
-        ) from None
-    if not isinstance(settings, dict) or "bootstrap.servers" not in settings:
-        raise ContractBroken(f"{origin}: must be a JSON object of client settings with bootstrap.servers")
-    return settings
-
-
-def _private_text(path: Path) -> str:
-    try:
-        mode = path.stat().st_mode
-        if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise ContractBroken(
-                f"{path}: other users can read the file (mode {stat.S_IMODE(mode):04o}); set the mode to 0600"
-            )
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ContractBroken(
-            f"{path}: the client settings cannot be read ({error.strerror}); correct the path in --source-config or"
-            " --target-config, or make the job's user the owner of the file"
-        ) from None
 
 
 def total_rows(extents: dict[Key, Extent]) -> int:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kafka_dr.hooks.private_files import private_file
+
 from lab.environment.jvm import java_program
 from lab.install.jars import PROJECT, jars_folder
 from lab.install.java_compiler import compile_java
@@ -47,16 +49,16 @@ class Job:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the operator and the lab's Airflow set."""
-        settings = {
-            side: json.dumps(self._site.settings(alias)) for side, alias in (("SOURCE", SOURCE), ("TARGET", TARGET))
-        }
-        return os.environ | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-            **spark_environment(),
-            "KAFKA_DR_SOURCE_CONFIG": settings["SOURCE"],
-            "KAFKA_DR_TARGET_CONFIG": settings["TARGET"],
-        }
+        """What the lab's Airflow sets."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        return os.environ | {"PATH": path, **spark_environment()}
+
+    def logins(self, **more: dict[str, str]) -> str:
+        """Write the file by which the product gives a job its logins, and return its path."""
+        logins = {side: self._site.settings(alias) for side, alias in (("source", SOURCE), ("target", TARGET))}
+        file = private_file(self._site.scratch / f"logins-{uuid.uuid4()}.json")
+        file.write_text(json.dumps(logins | more))
+        return str(file)
 
     def cold(self, *more: str) -> ColdRun:
         """Run it as a process of its own, with ``more`` on its command line."""
@@ -70,6 +72,8 @@ class Job:
             str(self._given),
             "--output",
             str(output),
+            "--logins",
+            self.logins(),
             *more,
         ]
         began = time.monotonic()
@@ -90,7 +94,8 @@ class Job:
     @contextmanager
     def warm(self) -> Iterator[Passes]:
         """Keep a process with a Spark session; each pass is a whole run."""
-        line = [sys.executable, "-m", "tests.benchmarks.passes.job_passes", self._script.stem, str(self._site.scratch)]
+        line = [sys.executable, "-m", "tests.benchmarks.passes.job_passes", self._script.stem]
+        line += [str(self._site.scratch), self.logins()]
         with kept(line, self.environment) as passes:
             yield passes
 

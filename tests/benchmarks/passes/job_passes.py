@@ -9,15 +9,18 @@ import time
 import uuid
 from pathlib import Path
 
+from kafka_dr.hooks.private_files import private_file
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "spark" / "jobs"))
 
 
 def main() -> None:
     """Run the job on every line's input; answer its seconds and where its output is as JSON."""
-    name, folder = sys.argv[1], Path(sys.argv[2])
+    name, folder, logins = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]).read_bytes()
     for line in sys.stdin:
         output = folder / f"warm-{uuid.uuid4()}"
-        sys.argv = [name, "--input", line.strip(), "--output", str(output)]
+        private_file(given := folder / "given.json").write_bytes(logins)
+        sys.argv = [name, "--input", line.strip(), "--output", str(output), "--logins", str(given)]
         began = time.monotonic()
         try:
             runpy.run_module(name, run_name="__main__")

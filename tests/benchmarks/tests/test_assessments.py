@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from itertools import islice
@@ -79,7 +80,8 @@ def test_a_pass_that_read_something_else_is_not_counted(count: int, size: int) -
 )
 def test_a_warm_pass_begins_the_job(job: str, tmp_path: Path) -> None:
     """As far as its input, which is not there."""
-    line = [sys.executable, "-m", "tests.benchmarks.passes.job_passes", job, str(tmp_path)]
+    (logins := tmp_path / "logins.json").write_text(json.dumps({"source": None}))
+    line = [sys.executable, "-m", "tests.benchmarks.passes.job_passes", job, str(tmp_path), str(logins)]
     done = subprocess.run(
         line, input=f"{tmp_path}\n", capture_output=True, text=True, cwd=PROJECT, timeout=120, check=False
     )

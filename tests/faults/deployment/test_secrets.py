@@ -189,7 +189,7 @@ BROKEN = {
     "a stack trace with a JAAS line": (CONNECT, "connect_telling", "Invalid value ScramLoginModule"),
     "a wrong password of Airflow's": (API, "api_wrong", "no token"),
     "Airflow that repeats the token": (API, "api_parrot", "HTTP 403"),
-    "a Spark master that takes secrets on its command line": (SPARK, "spark_yarn", "would show secrets"),
+    "a YARN that sends secrets unencrypted": (SPARK, "spark_yarn", "would send the secret of Spark's jobs unencrypted"),
 }
 
 

@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
 from kafka_dr.actions.spark_jobs import submit_job
-from kafka_dr.connections import Connections
+from kafka_dr.config.spark_settings import SparkSettings
 from kafka_dr.errors import SparkFailed
 
 from lab.environment.bring_up import make_record
@@ -26,6 +25,7 @@ from lab.environment.state import Lab
 from lab.install.jars import PROJECT
 from lab.install.spark_warm_up import spark_environment
 from tests.faults.support.planted_secrets import CommandLines
+from tests.support.spark_jobs import run_of
 
 LOGIN = "l0g1n-of-a-kafka-cluster"
 SECONDS = 120.0
@@ -33,16 +33,17 @@ SECONDS = 120.0
 PROBE = """
 import argparse, json, pathlib, sys, time
 sys.path.insert(0, {spark!r})
-from kafka_dr_spark.contract.input import kafka_settings
+from kafka_dr_spark.contract.logins import take_logins
 from kafka_dr_spark.session import start_spark
 
 parser = argparse.ArgumentParser()
-for option in ("--input", "--output", "--wait-for-input"):
+for option in ("--input", "--output", "--logins", "--wait-for-input"):
     parser.add_argument(option)
 wanted = parser.parse_args()
 given, output = pathlib.Path(wanted.input), pathlib.Path(wanted.output)
-context = start_spark("probe")
-login = kafka_settings("source", None)["sasl.password"]
+logins = take_logins(pathlib.Path(wanted.logins))
+context = start_spark("probe", logins.spark)
+login = logins.source["sasl.password"]
 # A block of this size travels as a broadcast, which Spark may write to disk.
 block = login * 100_000
 answers = context.parallelize(range(4), 4).map(lambda n: [n, len(block)]).collect()
@@ -80,7 +81,7 @@ def submitted(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     )
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": "x:1", "sasl.password": LOGIN}}
     variables = {"KAFKA_DR_SPARK_HOME": str(home.parent), "SPARK_CONF_DIR": str(conf), **spark_environment()}
-    variables["AIRFLOW_CONN_KAFKA_X"] = json.dumps(kafka)
+    variables |= dict.fromkeys(("AIRFLOW_CONN_KAFKA_A", "AIRFLOW_CONN_KAFKA_B"), json.dumps(kafka))
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
@@ -90,23 +91,17 @@ def submitted(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
         given, output = tmp_path / f"{name}.input", tmp_path / name
         given.mkdir()
         output.mkdir()
-        submit_job(run_of(f"spark_{name}"), {}, "probe", given, output, "The probe did not end")
+        submit_job(
+            run_of(SparkSettings(connection=f"spark_{name}"), SECONDS),
+            {},
+            "probe",
+            given,
+            output,
+            "The probe did not end",
+        )
         return output
 
     return submit
-
-
-def run_of(spark: str) -> Any:
-    """A run, as far as submitting a job asks for one."""
-    return SimpleNamespace(
-        id="planned_failover-r1",
-        systems=SimpleNamespace(connections=Connections()),
-        topology=SimpleNamespace(
-            spark=SimpleNamespace(connection=spark), cluster=lambda _: SimpleNamespace(connection="kafka_x")
-        ),
-        request=SimpleNamespace(source="a", target="b", deadlines=SimpleNamespace(spark_seconds=SECONDS)),
-        progress=SimpleNamespace(fence_deadline=lambda: None),
-    )
 
 
 def awaited(ready: Callable[[], bool], job: Future[Path]) -> None:

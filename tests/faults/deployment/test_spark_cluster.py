@@ -60,7 +60,8 @@ def found_on(site: Clusters, given: Path, output: Path, master: str) -> dict[str
     """What the job finds on one master: its figures, but for the seconds, and the offsets and values in its files."""
     in_driver = master.startswith("local")
     settings = {"spark.ui.enabled": "false"} | ({} if in_driver else spark_jobs._PROTECTED)
-    secret = {} if in_driver else {"KAFKA_DR_SPARK_SECRET": site.lab.load().passwords["spark"]}
+    secret = {} if in_driver else {"spark.authenticate.secret": site.lab.load().passwords["spark"]}
+    job = Job(site, given, FIND)
     line = [
         "spark-submit",
         "--master",
@@ -71,9 +72,10 @@ def found_on(site: Clusters, given: Path, output: Path, master: str) -> dict[str
         str(given),
         "--output",
         str(output),
+        "--logins",
+        job.logins(spark=secret),
     ]
-    environment = Job(site, given, FIND).environment | secret
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(line, env=job.environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
     summary = json.loads((output / "summary.json").read_text(encoding="utf-8"))
     files = {

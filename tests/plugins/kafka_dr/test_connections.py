@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from threading import Barrier, BrokenBarrierError
 
 import pytest
@@ -18,37 +19,79 @@ from kafka_dr import connections as connections_module
 from kafka_dr.connections import _AIRFLOWS_DATABASE, Connections
 from kafka_dr.errors import BadInput, BindingBroken
 from kafka_dr.hooks.http_tls import HttpTls
+from kafka_dr.hooks.spark_place import SparkPlace
 from kafka_dr.procedure.binding import BoundConnections, address_of_dns, address_of_kafka, address_of_login
 from kafka_dr.procedure.entries import Binding
 
-TELLING = {
-    "yarn": {"conn_type": "spark", "host": "yarn"},
-    "yarn by its type": {"conn_type": "yarn", "host": "rm", "port": 8032},
-    "kubernetes": {"conn_type": "spark", "host": "k8s://https://api:6443"},
-    "kubernetes by its type": {"conn_type": "k8s", "host": "api", "port": 6443},
-    "a name that the provider takes for YARN": {"conn_type": "spark", "host": "yarn-edge", "port": 7077},
+UNKNOWN = {
+    "YARN by its type": {"conn_type": "yarn", "host": "rm", "port": 8032},
+    "Mesos": {"conn_type": "spark", "host": "mesos://m:5050"},
+    "nothing": {"conn_type": "spark", "host": "cluster"},
+}
+OPEN_HADOOP = {
+    "no folder": (None, "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set"),
+    "no file": ("", "cannot be read: FileNotFoundError"),
+    "no XML": ("<configuration>", "cannot be read: ParseError"),
+    "nothing set": ("<configuration/>", "hadoop.security.authentication is not set"),
+    "no encryption": ("kerberos integrity", "hadoop.rpc.protection is integrity"),
+    "no Kerberos": ("simple privacy", "hadoop.security.authentication is simple"),
 }
 
 
-def test_masters_that_take_logins_on_their_command_line_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In whatever way the connection names them; what is refused names the master, and no login."""
-    for told, connection in TELLING.items():
-        monkeypatch.setenv(
-            "AIRFLOW_CONN_SPARK_X", json.dumps({**connection, "login": "spark", "password": "hidden-from-view"})
-        )
-        with pytest.raises(BadInput, match="spark_x would show secrets") as refused:
-            Connections().check_spark("spark_x")
-        assert "hidden-from-view" not in str(refused.value), told
+@pytest.mark.parametrize("connection", UNKNOWN.values(), ids=UNKNOWN)
+def test_an_unknown_master_is_refused(connection: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused names the master as spark-submit would get it, and no login."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({**connection, "password": "hidden-from-view"}))
+    with pytest.raises(BadInput, match="spark_x names no Spark master that Switchback knows") as refused:
+        Connections().check_spark("spark_x")
+    assert "hidden-from-view" not in str(refused.value)
 
 
-def test_a_driver_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The provider would refuse its environment only after the fence."""
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_SPARK_X",
-        json.dumps({"conn_type": "spark", "host": "spark://m:7077", "extra": {"deploy-mode": "cluster"}}),
-    )
+def core_site(authentication: str, protection: str) -> str:
+    """Hadoop's settings that decide whether YARN passes secrets on encrypted."""
+    settings = {"hadoop.security.authentication": authentication, "hadoop.rpc.protection": protection}
+    rows = [f"<property><name>{name}</name><value> {value} </value></property>" for name, value in settings.items()]
+    return f"<configuration>{''.join(rows)}</configuration>"
+
+
+@pytest.mark.parametrize("variable", ["HADOOP_CONF_DIR", "YARN_CONF_DIR"])
+@pytest.mark.parametrize(("content", "seen"), OPEN_HADOOP.values(), ids=OPEN_HADOOP)
+def test_a_yarn_that_sends_secrets_unencrypted_is_refused(
+    content: str | None, seen: str, variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Spark's secret of a job is handed to executors by Hadoop's own calls; what is not known is not taken for good."""
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({"conn_type": "spark", "host": "yarn"}))
+    if content is not None:
+        monkeypatch.setenv(variable, str(tmp_path))
+    if content:
+        text = content if content.startswith("<") else core_site(*content.split())
+        (tmp_path / "core-site.xml").write_text(text)
+    with pytest.raises(BadInput, match="spark_x would send the secret of Spark's jobs unencrypted") as refused:
+        Connections().check_spark("spark_x")
+    assert seen in refused.value.seen
+    if content is not None:
+        (tmp_path / "core-site.xml").write_text(core_site("kerberos", "privacy"))
+        Connections().check_spark("spark_x")
+
+
+@pytest.mark.parametrize("host", ["spark://m:7077", "yarn", "k8s://https://api:6443", "local[*]"])
+def test_a_driver_elsewhere_is_refused(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not read the private file with the logins."""
+    connection = {"conn_type": "spark", "host": host, "password": "shared", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps(connection))
     with pytest.raises(BadInput, match="does not pass secrets on"):
         Connections().check_spark("spark_x")
+
+
+def test_a_keytab_that_is_not_base64_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its content in the message."""
+    connection = {"conn_type": "spark", "host": "yarn", "extra": {"keytab": "k3ytab%"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps(connection))
+    with pytest.raises(BadInput, match="spark_x has no usable keytab") as refused:
+        Connections().spark_place("spark_x")
+    assert "k3ytab" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +102,14 @@ def test_a_driver_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         {"host": "spark://m", "port": 7077, "password": "shared"},
         {"host": "spark://m:7077", "password": "shared"},
         {"host": "m", "port": 7077, "password": "shared", "extra": {"deploy-mode": "client"}},
+        {"host": "yarn-edge", "port": 7077, "password": "shared"},
     ],
 )
 def test_spark_here_and_standalone_clusters_are_taken(connection: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their logins travel in the process's environment; a cluster's secret is the connection's password."""
+    """A cluster's secret is the connection's password."""
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({"conn_type": "spark", **connection}))
     Connections().check_spark("spark_x")
-    assert Connections().spark_secret("spark_x") == connection.get("password")
+    assert Connections().spark_place("spark_x").secret == connection.get("password")
 
 
 @pytest.mark.parametrize(
@@ -76,6 +120,7 @@ def test_spark_here_and_standalone_clusters_are_taken(connection: dict, monkeypa
         {"host": "m", "port": 7077, "password": ""},
         {"host": "local-cluster[2,1,1024]"},
         {"port": 7077},
+        {"host": "k8s://https://api:6443"},
     ],
 )
 def test_a_cluster_without_a_secret_is_refused(connection: dict, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +133,7 @@ def test_a_cluster_without_a_secret_is_refused(connection: dict, monkeypatch: py
 def test_the_password_of_spark_in_the_task_is_no_secret_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no cluster that would share it."""
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({"conn_type": "spark", "host": "local[*]", "password": "x"}))
-    assert Connections().spark_secret("spark_x") is None
+    assert Connections().spark_place("spark_x") == SparkPlace("task")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from pathlib import Path
 
@@ -130,25 +129,6 @@ def test_partitions_are_spread_evenly() -> None:
     loads = [sum(weights[key] for key, task in tasks.items() if task == one) for one in range(3)]
     assert max(loads) - min(loads) <= 2
     assert sources.spread_partitions(dict(reversed(weights.items())), 3) == tasks
-
-
-def test_settings_files_must_be_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A settings file that others may read is refused; what is wrong in it is said without its content."""
-    monkeypatch.delenv("KAFKA_DR_SOURCE_CONFIG", raising=False)
-    file = tmp_path / "source.json"
-    file.write_text(json.dumps({"bootstrap.servers": "x:1", "sasl.password": "hunter2"}))
-    file.chmod(0o640)
-    with pytest.raises(ContractBroken, match="other users can read the file"):
-        sources.kafka_settings("source", str(file))
-    file.chmod(0o600)
-    assert sources.kafka_settings("source", str(file))["sasl.password"] == "hunter2"
-    assert sources.kafka_settings("source", None) is None
-    monkeypatch.setenv("KAFKA_DR_SOURCE_CONFIG", "hunter2")
-    with pytest.raises(
-        ContractBroken,
-        match="^KAFKA_DR_SOURCE_CONFIG: not JSON; write the client settings as a JSON object with bootstrap.servers$",
-    ):
-        sources.kafka_settings("source", None)
 
 
 def test_the_digest_is_that_of_canonical_json() -> None:

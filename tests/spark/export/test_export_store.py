@@ -110,20 +110,15 @@ def test_a_file_that_is_stored_in_part_is_not_taken_for_stored(
         ExportStore(f"file://{tmp_path}/store", {})._put(folder / "stranded" / "orders-0.parquet", "one")
 
 
-def test_options_come_from_the_environment_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: dict[str, Any]
-) -> None:
+def test_options_come_from_the_logins_alone(tmp_path: Path, s3: dict[str, Any]) -> None:
     """The job's input names the place; neither settings nor place show an option."""
-    from kafka_dr_spark.contract.schemas import ContractBroken
+    from kafka_dr_spark.contract.logins import Logins
     from kafka_dr_spark.export.settings import load_export
 
     job = {"isolation": "read_uncommitted", "source_readable": True, "export_to": f"s3://{BUCKET}/run/find-1"}
     (tmp_path / "job.json").write_text(json.dumps(job))
-    monkeypatch.setenv("KAFKA_DR_STORE_OPTIONS", json.dumps(s3))
-    export = load_export(tmp_path)
+    logins = Logins(store=s3)
+    export = load_export(tmp_path, logins)
     assert export.options == s3 and export.description == {"at": job["export_to"], "values": "keep", "keys": "keep"}
-    assert SECRET not in repr(export) + repr(export.place(tmp_path)) and export.folders("stranded") == ()
-    for unusable in ("[]", SECRET):
-        monkeypatch.setenv("KAFKA_DR_STORE_OPTIONS", unusable)
-        with pytest.raises(ContractBroken, match=r"^KAFKA_DR_STORE_OPTIONS: must be a JSON object of fsspec's options"):
-            load_export(tmp_path)
+    assert SECRET not in repr(logins) + repr(export) + repr(export.place(tmp_path))
+    assert export.folders("stranded") == ()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
+from kafka_dr_spark.contract.logins import Logins
 from kafka_dr_spark.contract.schemas import ContractBroken, check_columns, check_values
 from kafka_dr_spark.export.record_form import RecordForm
 from kafka_dr_spark.export.settings import load_export
@@ -66,18 +67,14 @@ def test_what_is_left_out_stands_nowhere_in_the_file(values: str, keys: str, tmp
     assert (metadata[b"switchback.values"], metadata[b"switchback.keys"]) == (values.encode(), keys.encode())
 
 
-def test_the_secret_comes_from_the_environment_and_is_shown_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_secret_comes_from_the_logins_and_is_shown_nowhere(tmp_path: Path) -> None:
     """Without it nothing is exported: an empty secret would make a hash that anybody can make."""
     (tmp_path / "job.json").write_text(
         '{"isolation": "read_uncommitted", "source_readable": true, "export_values": "omit", "export_keys": "hash"}'
     )
-    monkeypatch.delenv("KAFKA_DR_EXPORT_SECRET", raising=False)
-    with pytest.raises(ContractBroken, match=r"^KAFKA_DR_EXPORT_SECRET: not set, and job.json demands hashed keys"):
-        load_export(tmp_path)
-    monkeypatch.setenv("KAFKA_DR_EXPORT_SECRET", SECRET)
-    export = load_export(tmp_path)
+    with pytest.raises(ContractBroken, match="has no export_secret, and job.json demands hashed keys"):
+        load_export(tmp_path, Logins())
+    export = load_export(tmp_path, Logins(export_secret=SECRET))
     assert export.form == RecordForm("omit", "hash", SECRET)
     assert SECRET not in repr(export) + repr(export.place(tmp_path)) + str(export.description)
     assert export.description == {"at": None, "values": "omit", "keys": "hash"}

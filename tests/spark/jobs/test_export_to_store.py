@@ -19,7 +19,7 @@ from tests.file_modes import PRIVATE, modes_in
 from tests.spark.jobs import test_assess_data_loss as assess
 from tests.spark.jobs import test_find_stranded_records as find
 from tests.spark.mock_clusters import MockCluster
-from tests.support.spark_jobs import JOBS, _environment
+from tests.support.spark_jobs import JOBS, _environment, logins_file
 from tests.support.stores.apart_executors import can_mount, python_without
 from tests.support.stores.object_store import BUCKET, SECRET, Disturbance, disturbed, object_store
 from tests.support.stores.spark_workers import spark_workers
@@ -43,8 +43,8 @@ def submit(
     master: str,
     **more: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a job through spark-submit, with the options of the store in its environment."""
-    environment = {**os.environ, **_environment(*sides), "KAFKA_DR_STORE_OPTIONS": json.dumps(options), **more}
+    """Run a job through spark-submit, with the options of the store among its logins."""
+    environment = {**os.environ, **_environment(), **more}
     settings = ["--conf", "spark.executor.memory=600m", "--conf", "spark.ui.enabled=false"]
     line = [
         "spark-submit",
@@ -56,6 +56,8 @@ def submit(
         str(given),
         "--output",
         str(output),
+        "--logins",
+        logins_file(*sides, store=options),
     ]
     return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=500, check=False)
 

@@ -80,8 +80,7 @@ def _executors(site: Site) -> Iterator[InstallationFinding]:
             "A job on Spark does not start, or does not end well",
             one_line(f"{site.topology.spark.connection}: {failure}"),
             "Read what spark-submit wrote, in the log of the task or by `switchback doctor --here --verbose`. Make sure"
-            " that the master answers, has a free executor, and has the settings of runbooks/performance.md, Where"
-            " Spark runs.",
+            " that the master answers, has a free executor, and has the settings of runbooks/where_spark_runs.md.",
         )
         return
     yield from version_findings("Spark", "the master", str(document["spark"]))
@@ -106,7 +105,7 @@ def executor_findings(executor: Mapping[str, Any], python: str) -> Iterator[Inst
             f"A Spark executor cannot import the Python package {package}",
             f"executor {host}: {error}",
             f"Install the lock of Switchback in the Python of the executors (PYSPARK_PYTHON) on {host}, or ship an"
-            " environment with the job (runbooks/performance.md, Where Spark runs).",
+            " environment with the job (runbooks/where_spark_runs.md).",
         )
     if executor["python"].rsplit(".", 1)[0] != python.rsplit(".", 1)[0]:
         yield InstallationFinding(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from kafka_dr.actions.record_exports import export_fields, export_secrets, record_parts
+from kafka_dr.actions.record_exports import export_fields, export_logins, record_parts
 from kafka_dr.config.storage import RecordExports
 from kafka_dr.connections import Connections
 from kafka_dr.errors import BadInput
@@ -40,14 +40,14 @@ def test_the_secret_of_the_hash_is_long_and_not_in_airflows_database(monkeypatch
     assert Connections().export_secret("keys_x") == SECRET
 
 
-def test_jobs_get_the_form_in_their_input_and_the_secret_in_their_environment(make_bench: Callable[..., Any]) -> None:
+def test_jobs_get_the_form_in_their_input_and_the_secret_among_their_logins(make_bench: Callable[..., Any]) -> None:
     """Never the other way round."""
     bench = make_bench(dag_id="failback", exports=HASHED)
     bench.connections.export_secret = lambda _: SECRET
     procedure = bench.opened()
     fields = export_fields(procedure, procedure.artifacts.folder / "find_stranded_records-1")
     assert fields == {"export_to": None, "export_values": "omit", "export_keys": "hash"}
-    assert export_secrets(procedure) == {"KAFKA_DR_EXPORT_SECRET": SECRET}
+    assert export_logins(procedure) == {"export_secret": SECRET}
 
 
 @pytest.mark.parametrize(
