@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.checker.findings import Finding, first_examples
-from lab.checker.stated_place import local_file
+from lab.checker.stored.stated_place import local_file
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "procedure_id": str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from lab.checker.stated_place import parquet_tables
+from lab.checker.stored.stated_place import parquet_tables
 from lab.workload.ground_truth import content_digest
 
 Place = tuple[str, int]

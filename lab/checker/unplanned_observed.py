@@ -27,7 +27,7 @@ from lab.checker.positions import Alignment, Log
 from lab.checker.readers import PROBE_DIGEST, ClusterReader, Place
 from lab.checker.records import Held, offset_contents
 from lab.checker.round_trip.observed import Trip
-from lab.checker.stated_place import local_file
+from lab.checker.stored.stated_place import local_file
 from lab.checker.translation_file import PositionClaim, position_claims, read_rows
 from lab.workload.ground_truth import TruthRecord
 

@@ -9,7 +9,7 @@ from lab.checker.findings import Finding
 from lab.checker.ledger import Place
 from lab.checker.readers import INTERNAL_GROUPS
 from lab.checker.round_trip.base import TripChecks
-from lab.checker.stated_place import local_file
+from lab.checker.stored.stated_place import local_file
 from lab.checker.translation_file import PositionClaim, position_claims, read_rows
 from lab.checker.unplanned_check import RECENT_MS
 

@@ -13,7 +13,7 @@ from lab.checker.ledger import Log, Place
 from lab.checker.loss_rows import compare_stranded, mirrored_at_most
 from lab.checker.records import Held, offset_contents
 from lab.checker.round_trip.base import TripChecks
-from lab.checker.stated_place import stated_place
+from lab.checker.stored.stated_place import stated_place
 from lab.checker.stranded_export import Export
 from lab.workload.ground_truth import COMMITTED, TruthRecord
 

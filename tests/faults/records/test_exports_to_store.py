@@ -13,7 +13,7 @@ import fsspec
 import pyarrow.parquet as pq
 import pytest
 
-from lab.checker.stated_place import OPTIONS
+from lab.checker.stored.stated_place import OPTIONS
 from lab.environment import airflow_settings, topology_file
 from lab.environment.state import Lab
 from lab.rehearsal.round_trip import Leaving, Returning

@@ -1,0 +1,1 @@
+"""Files of evidence that are in a store."""
