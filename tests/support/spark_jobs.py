@@ -84,10 +84,10 @@ folder = pathlib.Path(words[words.index("--logins") + 1]).parent
 modes = {{str(path): stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.iterdir()]}}
 contents = {{path.name: path.read_text() for path in folder.iterdir()}}
 got = dict(words=words, environment=dict(os.environ), modes=modes, contents=contents)
+behaviour = (here / "behaviour").read_text()
 (here / "writing").write_text(json.dumps(got))
 (here / "writing").rename(here / "got.json")
 print("INFO submitted", flush=True)
-behaviour = (here / "behaviour").read_text()
 if behaviour == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 time.sleep(600 if behaviour == "hangs" else 0)
