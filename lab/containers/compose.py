@@ -15,6 +15,7 @@ from pathlib import Path
 
 import fsspec
 
+from lab.checker.stored.stated_place import OPTIONS
 from lab.containers.stack import ROOT, SERVICES, TASK_WORKERS
 from lab.environment.airflow_settings import store_login
 from lab.environment.ports import free_ports
@@ -193,6 +194,8 @@ class ContainerLab(Lab):
         if inside.is_production:
             text = self.stack.read_file(KEEPER, Lab(ROOT).authority.certificate)
             write_private(self.authority.certificate, text)
+            # The checker, which runs in this process, reads exported records from the store.
+            os.environ[OPTIONS] = json.dumps(store_login(self.load()))
 
     def collected(self, folder: Path) -> Path:
         """Copy a folder's files from the containers or the store to the same path on the host; return `folder`."""

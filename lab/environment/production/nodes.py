@@ -62,7 +62,7 @@ def start_nodes(lab: Lab, alias: str) -> None:
     await_replicas(client)
 
 
-def await_brokers(client: AdminClient, alias: str, still_possible: Callable[[], object] = lambda: None) -> None:
+def await_brokers(client: AdminClient, alias: str, still_possible: Callable[[], None] = lambda: None) -> None:
     """Wait until all brokers of a site are in service; `still_possible` raises if waiting is pointless."""
     wait_until(
         lambda: set(client.list_topics(timeout=5.0).brokers) == set(BROKERS),
