@@ -4,7 +4,7 @@ VENV := .venv/bin/python
 COMPILE = .venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate $(UPGRADE)
 # Minor versions of Airflow that the wheel installs on, and its extras; the extras of this checkout.
 MINORS := 3.1 3.2 3.3
-EXTRAS := s3 gcs azure postgres slack msk
+EXTRAS := s3 gcs azure postgres slack msk celery
 CHECKOUT := s3 postgres slack celery msk lab dev
 
 .DEFAULT_GOAL := help

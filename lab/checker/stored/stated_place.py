@@ -27,8 +27,7 @@ def local_file(folder: Path, stated: str) -> Path:
     Args:
         folder: the evidence folder; its name, the procedure's id, stands in a URI, too.
     """
-    below = stated.rpartition(f"/{folder.name}/")[2]
-    return folder / (below.rpartition("/")[2] if "://" in below else below)
+    return folder / (stated.rpartition(f"/{folder.name}/")[2] if "://" in stated else stated)
 
 
 def parquet_tables(place: str) -> Iterator[pa.Table]:

@@ -9,8 +9,6 @@ import time
 import uuid
 from pathlib import Path
 
-from kafka_dr.hooks.private_files import private_file
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "spark" / "jobs"))
 
 
@@ -19,7 +17,8 @@ def main() -> None:
     name, folder, logins = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]).read_bytes()
     for line in sys.stdin:
         output = folder / f"warm-{uuid.uuid4()}"
-        private_file(given := folder / "given.json").write_bytes(logins)
+        (given := folder / "given.json").touch(0o600)
+        given.write_bytes(logins)
         sys.argv = [name, "--input", line.strip(), "--output", str(output), "--logins", str(given)]
         began = time.monotonic()
         try:

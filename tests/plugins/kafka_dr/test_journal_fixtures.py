@@ -43,7 +43,7 @@ EXEMPT = {
 }
 #: Fields that later versions added, with what they say of a journal that cannot fill them.
 ADDED = {"drill": None, "approved_through": None, "clusters": {}, "topology_digest": None, "objectives": None}
-ADDED |= {"clock": None, "notices": []}
+ADDED |= {"clock": None, "notices": [], "exports": None}
 PAIR = "primary+standby"
 
 Row = dict[str, Any]

@@ -58,6 +58,9 @@ def test_no_action_knows_productions_names() -> None:
     assert knowing == {
         "vocabulary.py",
         "domain/access/acl_differences.py",
+        # doctor looks at an installation, and is no procedure.
+        "domain/doctor/rights.py",
+        "domain/doctor/rights_page.py",
         "domain/own_names.py",
         "domain/readiness/notes.py",
         "hooks/connect/canary_connector.py",

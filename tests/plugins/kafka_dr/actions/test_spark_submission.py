@@ -168,6 +168,7 @@ def test_what_a_killed_task_leaves_is_deleted_by_the_next(
     submit.behaves("hangs")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_X", json.dumps({"conn_type": "spark", "host": "local[2]"}))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     program = (
         "from pathlib import Path\nfrom kafka_dr.actions.spark_jobs import submit_job\n"
         "from kafka_dr.config.spark_settings import SparkSettings\nfrom tests.support.spark_jobs import run_of\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,20 +147,6 @@ def test_a_principal_that_no_fence_spares_is_named() -> None:
     assert list(exempt_findings("primary", ME, {ME})) == list(exempt_findings("primary", "", set())) == []
     (found,) = exempt_findings("primary", ME, {"User:other"})
     assert "User:other" in found.seen and ME in found.next_step
-
-
-def test_the_rights_of_the_install_page_are_those_that_doctor_looks_for() -> None:
-    """README.md's table, without what is needed on brokers before 3.8, or by prefixes alone."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(
-        r"^   \| (cluster|groups|transactional ids|topics(?:, also `__transaction_state`)?) \| ([A-Z_, ]+) \|",
-        readme,
-        re.MULTILINE,
-    )
-    kinds = {"groups": "group", "transactional ids": "transactional_id", "cluster": "cluster"}
-    named = {(kinds.get(kind, "topic"), one.strip().lower()) for kind, ops in rows for one in ops.split(",")}
-    looked = {(right.resource_type, right.operation) for right in (*NEEDED, *OPTIONAL)}
-    assert named - {("cluster", "cluster_action")} == looked
 
 
 # -- identity ---------------------------------------------------------------------------------------------------------

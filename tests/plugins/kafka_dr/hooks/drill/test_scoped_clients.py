@@ -201,7 +201,7 @@ def test_each_client_of_a_library_is_made_where_the_scope_is_checked() -> None:
 
 
 def test_each_client_that_can_change_something_is_made_with_the_scope() -> None:
-    """By Systems alone; the flight recorder and make_topology, which are no procedures, only read."""
+    """By Systems alone; the flight recorder, make_topology and doctor, which are no procedures, only read."""
     kinds = (RecordWriter, ReplayProcess, ClusterTransactions)
     assert calls_of(*(kind.__name__ for kind in kinds)) == {"procedure/systems.py"}
     assert calls_of("PositionDeletion") == {"hooks/brokers/groups.py"}
@@ -213,6 +213,8 @@ def test_each_client_that_can_change_something_is_made_with_the_scope() -> None:
     }
     assert calls_of("KafkaCluster") == {
         "procedure/systems.py",
+        "actions/doctor/clusters.py",
+        "actions/doctor/connections.py",
         "commands/make_topology.py",
         "commands/record_positions.py",
         "hooks/brokers/anchor_topic.py",
