@@ -2,9 +2,9 @@
 
     spark-submit spark/jobs/examine_executors.py --input DIR --output DIR --logins FILE
 
-Writes executors.json into the output folder, which it creates. Packages beyond those of all jobs may be named with
---packages, separated by commas. If Spark does not do it, the file has the error in place of what was seen. Exit code 0
-if the file was written. Of the logins, which are deleted once read, only settings of Spark are used.
+Writes executors.json into the output folder, which it creates. The input folder has packages.json, a list of packages
+that executors need beyond those of all jobs. If Spark fails, the file has the error in place of what was seen. Of the
+logins, which are deleted once read, only settings of Spark are used. Exit code 0 if executors.json was written.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     for option in ("--input", "--output", "--logins"):
         parser.add_argument(option, type=Path, required=True)
-    parser.add_argument("--wait-for-input", help="accepted, as of all jobs; this one has no input")
-    parser.add_argument("--packages", default="", help="packages beyond those of all jobs, separated by commas")
+    parser.add_argument("--wait-for-input", help="accepted, as of all jobs; this one does not wait")
     wanted = parser.parse_args()
-    more = tuple(filter(None, wanted.packages.split(",")))
     try:
+        more = tuple(json.loads((wanted.input / "packages.json").read_text(encoding="utf-8")))
         private = take_logins(wanted.logins).spark
         document = examine_executors(spark_with_package("examine_executors", private), more)
     except Exception as error:  # noqa: BLE001 (whatever it is, who asked has to see it)

@@ -10,6 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from fsspec.registry import known_implementations
+from fsspec.utils import get_protocol
+
 from kafka_dr.actions.doctor.site import Site
 from kafka_dr.actions.doctor.units import Unit
 from kafka_dr.actions.spark_jobs import submit_job
@@ -66,6 +69,7 @@ def _executors(site: Site) -> Iterator[InstallationFinding]:
         )
         output = Path(folder) / "output"
         given = private_folder(Path(folder) / "input")
+        (given / "packages.json").write_text(json.dumps(_packages_of_store(site)), encoding="utf-8")
         try:
             submit_job(cast("Run", run), {}, _JOB, given, output, "Spark does not start")
             document = json.loads((output / "executors.json").read_text(encoding="utf-8"))
@@ -88,6 +92,14 @@ def _executors(site: Site) -> Iterator[InstallationFinding]:
     for executor in document["executors"]:
         site.clocks[f"the Spark executor {executor['host']}"] = ClockReading(executor["ahead"], executor["doubt"])
         yield from executor_findings(executor, str(document["python"]))
+
+
+def _packages_of_store(site: Site) -> list[str]:
+    """Return the packages by which executors write exports to the store; [] without a store."""
+    if site.topology.store is None:
+        return []
+    known = known_implementations.get(get_protocol(site.topology.store.uri), {"class": "fsspec"})
+    return sorted({"fsspec", known["class"].partition(".")[0]})
 
 
 def executor_findings(executor: Mapping[str, Any], python: str) -> Iterator[InstallationFinding]:
