@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, cached_property, wraps
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, conf
@@ -24,13 +24,14 @@ from kafka_dr.hooks.spark_place import SparkPlace, kind_of, master_of, refuse_cl
 from kafka_dr.procedure.stored_files import StoredFiles
 from kafka_dr.procedure.systems import Systems, store_of
 
-#: Least number of characters of the token by which metrics are scraped.
+#: Least number of characters of a password that is a token or a secret of a hash.
 _LEAST_TOKEN = 16
 _KEPT_SECONDS = 600.0
 #: Evidence folder and store of a topology -> its files, and when they were made, by the monotonic clock.
 _KEPT_FILES: dict[tuple[str, str], tuple[StoredFiles, float]] = {}
 #: Secrets backends that read Airflow's own database, directly or over the API server.
 _AIRFLOWS_DATABASE = ("MetastoreBackend", "ExecutionAPISecretsBackend")
+_SERIALISING = Lock()
 
 
 class Connections:
@@ -151,14 +152,7 @@ class Connections:
         Raises:
             BadInput: neither the environment nor a secrets backend has the connection, or the token is too short.
         """
-        token = stored_outside_airflow(connection_id).password or ""
-        if len(token) < _LEAST_TOKEN:
-            raise BadInput(
-                f"Connection {connection_id} has no usable token",
-                f"its password has {len(token)} characters, at least {_LEAST_TOKEN} are needed",
-                "Put a random text into the connection's password, such as that of `openssl rand -hex 32`.",
-            )
-        return token
+        return _long_password(connection_id, "token")
 
     def tls(self, connection_id: str) -> HttpTls:
         """Return certificates and bearer token of an `http` connection, which stand in its extra."""
@@ -178,14 +172,7 @@ class Connections:
         Raises:
             BadInput: neither the environment nor a secrets backend has the connection, or the secret is too short.
         """
-        secret = stored_outside_airflow(connection_id).password or ""
-        if len(secret) < _LEAST_TOKEN:
-            raise BadInput(
-                f"Connection {connection_id} has no usable secret for the hash of keys",
-                f"its password has {len(secret)} characters, at least {_LEAST_TOKEN} are needed",
-                "Put a random text into the connection's password, such as that of `openssl rand -hex 32`.",
-            )
-        return secret
+        return _long_password(connection_id, "secret for the hash of keys")
 
     def check_spark(self, connection_id: str) -> None:
         """Refuse a `spark` connection by which others could read the clusters' logins.
@@ -283,6 +270,18 @@ def stored_outside_airflow(connection_id: str) -> Connection:
     )
 
 
+def _long_password(connection_id: str, what: str) -> str:
+    """Return the password of a connection, which no one can guess; BadInput names `what` it is if it is too short."""
+    password = stored_outside_airflow(connection_id).password or ""
+    if len(password) < _LEAST_TOKEN:
+        raise BadInput(
+            f"Connection {connection_id} has no usable {what}",
+            f"its password has {len(password)} characters, at least {_LEAST_TOKEN} are needed",
+            "Put a random text into the connection's password, such as that of `openssl rand -hex 32`.",
+        )
+    return password
+
+
 def serialise_requests(decoder: Any) -> None:
     """Let one thread at a time use a class of Airflow that asks the task's supervisor by its method `send`.
 
@@ -306,7 +305,9 @@ def _serialise_requests_of_tasks() -> None:
     # Imported here: web pages read connections without a supervisor.
     from airflow.sdk.execution_time.comms import CommsDecoder  # noqa: PLC0415
 
-    serialise_requests(CommsDecoder)
+    # The cache lets threads that call at once through; each would wrap the same method behind a lock of its own.
+    with _SERIALISING:
+        serialise_requests(CommsDecoder)
 
 
 def _filled_in(connection: Connection) -> dict[str, Any]:
