@@ -131,7 +131,8 @@ def certificate_ends_of(systems: Systems, flow: Flow) -> dict[str, float]:
         if cert := connections.tls(worker).cert:
             ends[f"{worker} client"] = end_of_pem(read_pem(cert, worker), worker)
         urls = [urlsplit(url) for url in connections.login(worker)[0].split(",")]
-        addresses += [(f"{worker} {url.netloc}", url.netloc) for url in urls if url.scheme == "https" and url.port]
+        places = [url.netloc if url.port else f"{url.netloc}:443" for url in urls if url.scheme == "https"]
+        addresses += [(f"{worker} {place}", place) for place in places]
     with run_concurrently() as start:
         shown = [(name, start(end_of_server, address)) for name, address in addresses]
     return ends | {name: end for name, answer in shown if (end := answer.result()) is not None}

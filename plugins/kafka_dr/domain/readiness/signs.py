@@ -121,16 +121,12 @@ def warm_machine_findings(
         proof: None: it never did.
         days: how old the proof may be.
     """
-    if proof is None:
-        seen = "no procedure of this flow"
-    elif now - proof.ended_at > days * 86_400:
-        age = _seconds(now - proof.ended_at, days * 86_400)
-        seen = f"no procedure of this flow since {proof.procedure_id}, which ended {age} ago"
-    else:
+    age_days = None if proof is None else (now - proof.ended_at) / 86_400
+    if age_days is not None and age_days <= days:
         return
-    yield ReadinessFinding(
-        "warm_machine_unproven", Gravity.UNVERIFIED, machine, f"the command run completed on {machine} {seen}"
-    )
+    last = "" if proof is None else f" since {proof.procedure_id}, {age_days:.1f} days ago (at most {days:g})"
+    text = f"`switchback run` has completed no procedure of this flow on {machine}{last}"
+    yield ReadinessFinding("warm_machine_unproven", Gravity.UNVERIFIED, machine, text)
 
 
 @dataclass(frozen=True)
