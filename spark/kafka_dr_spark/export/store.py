@@ -22,9 +22,9 @@ import fsspec
 
 from kafka_dr_spark.contract.private_files import private_file, private_folder
 
-#: Limits as for files that steps store: of one request to S3, to connect and for the next bytes; of any call, with the
-#: slowest transfer that it allows beyond that, in bytes per second. Repetitions have longer than a step has,
-#: which repeats the call itself: one failure of a call that took ten seconds must not end the job.
+#: Limits in seconds: of one request to S3, to connect and for the next bytes; of any call, with the slowest transfer
+#: that it allows beyond that, in bytes per second. Repetitions have 30 s, as nothing repeats a task: one failure after
+#: a call of ten seconds must not end the job. A step has less, as Airflow repeats the step (hooks/file_store.py).
 _CONNECT_SECONDS, _READ_SECONDS = 3, 5
 _CALL_SECONDS, _FIRST_CALL_SECONDS, _SLOWEST = 10.0, 10.0, 1_000_000
 _ATTEMPTS, _REPEAT_SECONDS, _LONGEST_PAUSE = 4, 30.0, 1.0

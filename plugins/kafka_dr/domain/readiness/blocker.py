@@ -1,4 +1,4 @@
-"""A reason why clients cannot be moved now; and those that doctor finds, too."""
+"""A failed readiness check; and those checks that `switchback doctor` makes, too, so that both say the same."""
 
 from __future__ import annotations
 
