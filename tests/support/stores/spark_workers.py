@@ -26,7 +26,9 @@ def spark_workers(folder: Path, count: int) -> Iterator[str]:
     url = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
         ports = ["--port", str(port), "--webui-port", str(page)]
-        stack.enter_context(_running(folder, "master", "org.apache.spark.deploy.master.Master", *ports))
+        started = [
+            stack.enter_context(_running(folder, "master", "org.apache.spark.deploy.master.Master", *ports))
+        ]
         for number in range(count):
             own = [
                 "--webui-port",
@@ -38,16 +40,17 @@ def spark_workers(folder: Path, count: int) -> Iterator[str]:
                 "--work-dir",
                 str(folder / f"work-{number}"),
             ]
-            stack.enter_context(
-                _running(folder, f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *own, url)
-            )
-        _await_workers(f"http://127.0.0.1:{page}/json/", count)
+            worker = _running(folder, f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *own, url)
+            started.append(stack.enter_context(worker))
+        _await_workers(f"http://127.0.0.1:{page}/json/", count, started)
         yield url
 
 
 @contextmanager
-def _running(folder: Path, name: str, main: str, *arguments: str) -> Iterator[None]:
+def _running(folder: Path, name: str, main: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     environment = {
+        # spark-class looks for the distribution beside this Python's PySpark; PATH may start with another Python.
+        "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": " ".join(FLAGS),
@@ -62,16 +65,19 @@ def _running(folder: Path, name: str, main: str, *arguments: str) -> Iterator[No
             stderr=log,
         )
     try:
-        yield
+        yield process
     finally:
         # A worker stops its executors when it is told to end.
         process.terminate()
         process.wait(60)
 
 
-def _await_workers(page: str, count: int) -> None:
+def _await_workers(page: str, count: int, started: list[subprocess.Popen[bytes]]) -> None:
     ends_at = time.monotonic() + READY_SECONDS
     while time.monotonic() < ends_at:
+        ended = [process.args for process in started if process.poll() is not None]
+        if ended:
+            raise ChildProcessError(f"a process of Spark ended before its workers had registered: {ended}; see its log")
         try:
             if requests.get(page, timeout=5).json()["aliveworkers"] == count:
                 return
