@@ -16,9 +16,11 @@ OPTIONS = "LAB_STORE_OPTIONS"
 
 
 def stated_place(folder: Path, stated: str) -> str:
-    """Return where a folder is that evidence states: beside the evidence if it is there, else its URI."""
-    local = local_file(folder, stated)
-    return stated if "://" in stated and not local.exists() else str(local)
+    """Return where a folder is that evidence states: a URI as it is, else the path beside the evidence.
+
+    With a store, a folder of this name beside the evidence holds at most what this machine's steps have fetched.
+    """
+    return stated if "://" in stated else str(folder / stated)
 
 
 def local_file(folder: Path, stated: str) -> Path:
@@ -33,7 +35,8 @@ def local_file(folder: Path, stated: str) -> Path:
 def parquet_tables(place: str) -> Iterator[pa.Table]:
     """Yield the tables of all Parquet files in a folder or in a store's folder; none if it does not exist."""
     options = json.loads(os.environ.get(OPTIONS, "{}")) if "://" in place else {}
-    files, root = fsspec.core.url_to_fs(place, **options)
+    # A kept client would list the folder as it was when it was first read.
+    files, root = fsspec.core.url_to_fs(place, skip_instance_cache=True, **options)
     for path in sorted(files.glob(f"{root}/*.parquet")):
         with files.open(path, "rb") as file:
             yield pq.read_table(file)
