@@ -44,12 +44,13 @@ class Disturbance:
     Attributes:
         failing: share of the requests that are answered with 503.
         seconds: how long each answer waits.
+        refused: methods of the requests that are answered with 403.
         requests: how many requests came.
         failed: how many of them were answered with 503.
     """
 
-    def __init__(self, failing: float = 0.0, seconds: float = 0.0) -> None:
-        self.failing, self.seconds, self.requests, self.failed = failing, seconds, 0, 0
+    def __init__(self, failing: float = 0.0, seconds: float = 0.0, refused: tuple[str, ...] = ()) -> None:
+        self.failing, self.seconds, self.refused, self.requests, self.failed = failing, seconds, refused, 0, 0
         self.random = random.Random(7)
 
 
@@ -66,9 +67,10 @@ def disturbed(options: dict[str, Any], disturbance: Disturbance) -> Iterator[dic
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             disturbance.requests += 1
             time.sleep(disturbance.seconds)
-            if disturbance.random.random() < disturbance.failing:
+            status = 403 if self.command in disturbance.refused else 503
+            if status == 403 or disturbance.random.random() < disturbance.failing:
                 disturbance.failed += 1
-                self.send_response(503)
+                self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return

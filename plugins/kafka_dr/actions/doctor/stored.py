@@ -48,7 +48,9 @@ def _journal(site: Site) -> Iterator[InstallationFinding]:
     url = site.connections.journal_url(site.topology.journal.connection)
     if (file := sqlite_file(url)) is not None:
         yield from file_findings(str(file), file_system_of(file), site.on_one_machine)
-        yield from _writable(file.parent, "the journal")
+        if unwritable := _unwritable(file.parent, "the journal"):
+            yield unwritable
+            return
         yield from _private([file.parent, file])
     sent = time.time()
     look = look_at_journal(url)
@@ -63,14 +65,18 @@ def _journal(site: Site) -> Iterator[InstallationFinding]:
 
 
 def _folder(folder: Path, what: str) -> Iterator[InstallationFinding]:
-    yield from _writable(folder, what)
-    yield from _private([folder])
+    unwritable = _unwritable(folder, what)
+    yield from [unwritable] if unwritable else _private([folder])
 
 
-def _writable(folder: Path, what: str) -> Iterator[InstallationFinding]:
-    """Write and remove a file in a folder; of a folder that is missing, ask whether it could be created."""
-    existing = next(place for place in (folder, *folder.parents) if place.exists())
+def _unwritable(folder: Path, what: str) -> InstallationFinding | None:
+    """Write and remove a file in a folder; of a folder that is missing, ask whether it could be created.
+
+    Returns:
+        The finding if this process cannot; None if it can.
+    """
     try:
+        existing = next(place for place in (folder, *folder.parents) if place.exists())
         if existing != folder:
             if not os.access(existing, os.W_OK | os.X_OK):
                 raise PermissionError(13, "it is missing, and cannot be created", str(folder))
@@ -79,7 +85,7 @@ def _writable(folder: Path, what: str) -> Iterator[InstallationFinding]:
                 file.write(b"doctor")
                 file.flush()
     except OSError as error:
-        yield InstallationFinding(
+        return InstallationFinding(
             "files",
             what,
             f"The folder of {what} cannot be written by this user",
@@ -88,6 +94,7 @@ def _writable(folder: Path, what: str) -> Iterator[InstallationFinding]:
             " Airflow's tasks (runbooks/where_files_are.md).",
             may_pass=True,
         )
+    return None
 
 
 def _private(paths: list[Path]) -> Iterator[InstallationFinding]:
@@ -98,29 +105,49 @@ def _private(paths: list[Path]) -> Iterator[InstallationFinding]:
 
 
 def _remote(site: Site, what: str, uri: str, connection: str | None) -> Iterator[InstallationFinding]:
-    """Write a file of a name of its own, read it back and remove it."""
+    """Write a file, read it back and remove it; the archive has to allow that, as the recorder deletes old samples.
+
+    A store may keep what it has. This machine's file has one name there, so that one file stays at most.
+    """
     if (folder := local_folder(uri)) is not None:
         yield from _folder(folder, what)
         return
     store = FileStore(uri, (lambda: site.connections.archive_options(connection)) if connection else dict)
-    name, content = f"{_OWN_FILE}-{uuid.uuid4().hex}", uuid.uuid4().bytes
+    deletes = what == "archive"
+    text = f"{site.host}-{uuid.uuid4().hex}" if deletes else site.host
     try:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            store.put(name, Path(file.name))
-        seen, may_pass = "" if store.read(name) == content else "a file that was just written is not read back", True
-        store.remove(name)
+        seen, may_pass = _tried(store, f"{_OWN_FILE}-{text}", text.encode(), deletes), True
     except StoreUnavailable as error:
         seen, may_pass = error.seen, error.may_pass
     if seen:
         login = f"the credentials of the connection {connection}" if connection else "this machine's credentials"
+        rights = "read, write, list and delete" if deletes else "read, write and list"
         yield InstallationFinding(
             "files",
             what,
             f"The {what} cannot be written and read from this machine",
             seen,
-            f"Create the bucket or folder {uri}, let this machine reach it, and let {login} read, write, list and"
-            " delete files there (runbooks/where_files_are.md).",
+            f"Create the bucket or folder {uri}, let this machine reach it, and let {login} {rights} files there"
+            " (runbooks/where_files_are.md).",
             may_pass=may_pass,
         )
+
+
+def _tried(store: FileStore, name: str, content: bytes, deletes: bool) -> str:
+    """Write, read and remove a file; return what was wrong, "" if nothing was.
+
+    Raises:
+        StoreUnavailable: a call failed; with `deletes` also if the store lets this machine remove no file.
+    """
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        store.put(name, Path(file.name))
+    try:
+        return "" if store.read(name) == content else "a file that was just written is not read back"
+    finally:
+        try:
+            store.remove(name)
+        except StoreUnavailable as error:
+            if deletes or error.may_pass:
+                raise
