@@ -119,22 +119,17 @@ def _say(line: str) -> None:
 def _examined_by_airflow(options: argparse.Namespace) -> tuple[list[ExaminedPlace], list[InstallationFinding]]:
     """Start the DAG that examines every queue, wait for it, and return what its tasks have seen."""
     api = _api_as(options.user)
-    if EXAMINING_DAG not in api.paused_dags():
-        raise Refusal(
-            f"Airflow does not know the DAG {EXAMINING_DAG}",
-            "by its API",
-            "Find out with --here what keeps Airflow from importing it, or which folder of DAGs it reads.",
-        )
-    if not api.may_trigger(EXAMINING_DAG):
-        raise Refusal(
-            f"The account {api.username!r} may not start {EXAMINING_DAG}",
-            "Airflow answers HTTP 403",
-            "Name an account that may start runs with --as USER, or examine this machine alone with --here.",
-        )
+    _refuse_unstartable(api)
     run_id = f"doctor-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     api.start(EXAMINING_DAG, run_id)
     _say(f"started {EXAMINING_DAG}, run {run_id}")
     states = _awaited(api, run_id, options.wait)
+    if not states:
+        raise Refusal(
+            f"Airflow has started no task of {EXAMINING_DAG}",
+            f"the run {run_id} is {api.state(EXAMINING_DAG, run_id)} after {options.wait:.0f} s",
+            "Start Airflow's scheduler, or read in its log why it begins no run; --here examines this machine alone.",
+        )
     places, findings = list[ExaminedPlace](), list[InstallationFinding]()
     for task, state in states.items():
         document = api.returned(EXAMINING_DAG, run_id, task)
@@ -144,6 +139,33 @@ def _examined_by_airflow(options: argparse.Namespace) -> tuple[list[ExaminedPlac
             findings.append(_unexamined(task, state, run_id))
     queues = {task.task_id: task.queue for task in api.tasks(EXAMINING_DAG)}
     return places, [*findings, *queue_findings(dag_tasks(api), {queues.get(task, "") for task in states})]
+
+
+def _refuse_unstartable(api: AirflowExamination) -> None:
+    """Refuse if a run of the DAG that examines would not begin.
+
+    Raises:
+        Refusal: Airflow does not know the DAG, has paused it, or does not let the account start it.
+    """
+    paused = api.paused_dags()
+    if EXAMINING_DAG not in paused:
+        raise Refusal(
+            f"Airflow does not know the DAG {EXAMINING_DAG}",
+            "by its API",
+            "Find out with --here what keeps Airflow from importing it, or which folder of DAGs it reads.",
+        )
+    if paused[EXAMINING_DAG]:
+        raise Refusal(
+            f"The DAG {EXAMINING_DAG} is paused",
+            "by Airflow's API; a run of a paused DAG stays queued",
+            f"Unpause it: airflow dags unpause {EXAMINING_DAG}. Or examine this machine alone with --here.",
+        )
+    if not api.may_trigger(EXAMINING_DAG):
+        raise Refusal(
+            f"The account {api.username!r} may not start {EXAMINING_DAG}",
+            "Airflow answers HTTP 403",
+            "Name an account that may start runs with --as USER, or examine this machine alone with --here.",
+        )
 
 
 def _place_in(value: Any) -> ExaminedPlace:

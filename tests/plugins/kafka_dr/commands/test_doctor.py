@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from kafka_dr.commands import doctor
 from kafka_dr.domain.doctor.finding import ExaminedPlace, InstallationFinding
+from kafka_dr.hooks.doctor.airflow_examination import AirflowExamination
+
+from tests.support.json_server import JsonHandler, served
 
 FOUND = InstallationFinding("reach", "primary", "The broker is away", "no answer", "Start the broker.")
 
@@ -73,3 +78,54 @@ def test_an_unknown_check_is_misuse() -> None:
     with pytest.raises(SystemExit) as ended:
         doctor.main(["--here", "--skip", "weather"])
     assert ended.value.code == 2
+
+
+@contextmanager
+def airflow(paused: bool) -> Iterator[tuple[AirflowExamination, list[str]]]:
+    """Airflow's API with the DAG, whose runs stay queued; yield its client, and the ids of the started runs."""
+    started: list[str] = []
+
+    class Handler(JsonHandler):
+        def do_GET(self) -> None:
+            """Answer what is read."""
+            answers = {
+                "/api/v2/dags": {"dags": [{"dag_id": "doctor", "is_paused": paused}], "total_entries": 1},
+                "/taskInstances": {"task_instances": [], "total_entries": 0},
+            }
+            path = self.path.partition("?")[0]
+            found = [answer for end, answer in answers.items() if path.endswith(end)]
+            self.answer(200, found[0] if found else {"state": "queued"})
+
+        def do_POST(self) -> None:
+            """Issue tokens, and take runs."""
+            body = json.loads(self.content())
+            if self.path.startswith("/auth"):
+                self.answer(201, {"access_token": "t"})
+            elif body["conf"]:
+                self.answer(422, {"detail": "conf is no object"})
+            else:
+                started.append(body["dag_run_id"])
+                self.answer(200, {"dag_run_id": body["dag_run_id"], "state": "queued"})
+
+    with served(Handler) as url:
+        yield AirflowExamination(url, "olga", "password"), started
+
+
+def test_a_paused_dag_is_not_started(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its run would stay queued: new DAGs of Airflow are paused unless its configuration says otherwise."""
+    with airflow(paused=True) as (api, started):
+        monkeypatch.setattr(doctor, "_api_as", lambda _: api)
+        assert doctor.main(["--wait", "0"]) == 2 and started == []
+    text = capsys.readouterr().err
+    assert "The DAG doctor is paused" in text and "airflow dags unpause doctor" in text and "--here" in text
+
+
+def test_a_run_that_does_not_begin_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its state, as Airflow's scheduler does not work; no queue is blamed."""
+    with airflow(paused=False) as (api, started):
+        monkeypatch.setattr(doctor, "_api_as", lambda _: api)
+        assert doctor.main(["--wait", "0"]) == 2 and len(started) == 1
+    text = capsys.readouterr().err
+    assert f"{started[0]} is queued" in text and "scheduler" in text and "SWITCHBACK_QUEUES" not in text
