@@ -91,25 +91,30 @@ class _Access:
         self.rights = ClusterRights(self.cluster)
 
     def allowed(self, rules: AclRules | None) -> Allowed:
-        """Return what the brokers say that the principal may do, and by the ACL entries about transactional ids."""
+        """Return what the brokers say that the principal may do, and by the ACL entries about transactional ids.
+
+        The entries are judged, too, where there is no topic or no group to ask about.
+        """
         topics = self.cluster.metadata().leaders
         brokers = [broker.id for broker in self.cluster.brokers()]
         listed = self.cluster.every_broker.groups(brokers)
         # Only groups of consumers can be asked for their rights; those of Connect's workers are none.
         groups = sorted(name for name, group in listed.items() if group.protocol_type == "consumer")[:_MOST_GROUPS]
-        # Without this topic the question for a group would create it.
-        known = groups or ([_ANY] if COMMITS_TOPIC in topics or not topics else [])
         # Switchback's own topics may have rights of their own, and are judged by them.
         clients = sorted(n for n in topics if n not in STATE_TOPICS and not n.startswith(OWN_PREFIX))[:_MOST_TOPICS]
+        # Of a topic that does not exist, brokers say only whether it may be described.
+        on_topics = self.rights.on_topics(clients or [_ANY]) or self._by_entries(rules, "topic")
+        sees_topics = bool(topics) or _ANY not in self.rights.on_topics([_ANY])
+        # Without this topic the question for a group would create it.
+        known = groups or ([_ANY] if COMMITS_TOPIC in topics or not sees_topics else [])
         on_cluster = self.rights.on_cluster()
         # CREATE on the cluster lets every topic be created.
         more = {"create"} & on_cluster
-        on_topics = self.rights.on_topics(clients)
         return {
             "cluster": {CLUSTER_NAME: on_cluster},
-            "topic": {name: operations | more for name, operations in on_topics.items()} or {_ANY: frozenset(more)},
-            "group": self._on_groups(known, brokers[0]),
-            "transactional_id": self._on_transactional_ids(rules),
+            "topic": {name: operations | more for name, operations in on_topics.items()},
+            "group": self._on_groups(known, brokers[0]) if known else self._by_entries(rules, "group"),
+            "transactional_id": self._by_entries(rules, "transactional_id"),
         }
 
     def _on_groups(self, names: list[str], broker: int) -> dict[str, frozenset[str]]:
@@ -122,11 +127,12 @@ class _Access:
         configs = {"describe_configs"} if shown else set[str]()
         return {name: (operations - {"describe_configs"}) | configs for name, operations in answered.items()}
 
-    def _on_transactional_ids(self, rules: AclRules | None) -> dict[str, frozenset[str]]:
+    def _by_entries(self, rules: AclRules | None, kind: str) -> dict[str, frozenset[str]]:
+        """Return what ACL entries allow on resources of a type whatever their name; {} if they do not decide."""
         if rules is None:
             return {}
-        allowed = (o for o in ("describe", "write") if rules.may(self.principal, o, "transactional_id", _ANY))
-        return {_ANY: frozenset(allowed)}
+        asked = {right.operation for right in (*NEEDED, *OPTIONAL) if right.resource_type == kind}
+        return {_ANY: frozenset(o for o in asked if rules.may(self.principal, o, kind, _ANY))}
 
     def rules(self) -> AclRules | None:
         """Return the ACL entries; None if they do not decide, cannot be read, or are not what gives the rights.
