@@ -152,8 +152,11 @@ def _put(fs: Any, place: str, path: Path) -> None:
         return
     folder = private_folder(Path(place).parent)
     temporary = private_file(folder / f".{uuid.uuid4().hex}.writing")
-    shutil.copyfile(path, temporary)
-    temporary.replace(place)
+    try:
+        shutil.copyfile(path, temporary)
+        temporary.replace(place)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _size_of(fs: Any, place: str) -> int | None:

@@ -142,8 +142,11 @@ def _short_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def _copy(path: Path, place: Path) -> None:
     """Copy a file to a folder that is a store: under a name that nobody reads, then renamed."""
     temporary = private_file(private_folder(place.parent) / f".{place.name}.{os.getpid()}.writing")
-    shutil.copyfile(path, temporary)
-    temporary.replace(place)
+    try:
+        shutil.copyfile(path, temporary)
+        temporary.replace(place)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _is_local(fs: Any) -> bool:

@@ -16,6 +16,7 @@ from kafka_dr_spark.export import store as module
 from kafka_dr_spark.export.store import ExportStore, NotStored
 
 from tests.file_modes import PRIVATE, modes_in
+from tests.support.stores.full_disk import nearly_full
 from tests.support.stores.object_store import BUCKET, SECRET, Disturbance, disturbed, object_store
 
 
@@ -108,6 +109,15 @@ def test_a_file_that_is_stored_in_part_is_not_taken_for_stored(
     )
     with pytest.raises(NotStored, match="failed: OSError"):
         ExportStore(f"file://{tmp_path}/store", {})._put(folder / "stranded" / "orders-0.parquet", "one")
+
+
+def test_a_folder_without_room_keeps_nothing_of_a_file_that_did_not_fit(tmp_path: Path) -> None:
+    """Records of clients would stay there under a name that nobody looks for."""
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "orders-0.parquet").write_bytes(b"x" * 50_000)
+    with nearly_full(20_000), pytest.raises(NotStored, match="failed: OSError"):
+        ExportStore(f"file://{tmp_path}/store", {}).put_all(tmp_path / "task")
+    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
 
 
 def test_options_come_from_the_logins_alone(tmp_path: Path, s3: dict[str, Any]) -> None:

@@ -86,7 +86,7 @@ def airflow(paused: bool) -> Iterator[tuple[AirflowExamination, list[str]]]:
     started: list[str] = []
 
     class Handler(JsonHandler):
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802
             """Answer what is read."""
             answers = {
                 "/api/v2/dags": {"dags": [{"dag_id": "doctor", "is_paused": paused}], "total_entries": 1},
@@ -96,7 +96,7 @@ def airflow(paused: bool) -> Iterator[tuple[AirflowExamination, list[str]]]:
             found = [answer for end, answer in answers.items() if path.endswith(end)]
             self.answer(200, found[0] if found else {"state": "queued"})
 
-        def do_POST(self) -> None:
+        def do_POST(self) -> None:  # noqa: N802
             """Issue tokens, and take runs."""
             body = json.loads(self.content())
             if self.path.startswith("/auth"):

@@ -17,6 +17,7 @@ from kafka_dr.hooks import file_store
 from kafka_dr.hooks.file_store import FileStore
 
 from tests.file_modes import PRIVATE, modes_in
+from tests.support.stores.full_disk import nearly_full
 from tests.support.stores.object_store import SECRET, Disturbance, disturbed, object_store
 
 NAME = "planned_failover-r1/cut_off-0123456789ab.parquet"
@@ -78,6 +79,16 @@ def test_a_store_in_a_folder_is_private(tmp_path: Path, given: Callable[[bytes],
     FileStore(f"file://{tmp_path}/store").put(NAME, given(b"x"))
     assert modes_in(tmp_path / "store") == PRIVATE
     assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == [NAME.rpartition("/")[2]]
+
+
+def test_a_folder_without_room_keeps_nothing_of_a_file_that_did_not_fit(
+    tmp_path: Path, given: Callable[[bytes], Path]
+) -> None:
+    """Otherwise each of many repetitions would leave a part of it, until nothing fits any more."""
+    path = given(b"x" * 50_000)
+    with nearly_full(20_000), pytest.raises(StoreUnavailable, match="OSError"):
+        FileStore(f"file://{tmp_path}/store").put(NAME, path)
+    assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
 
 
 def test_one_request_in_twenty_fails(s3: dict[str, Any], given: Callable[[bytes], Path]) -> None:
