@@ -90,7 +90,7 @@ def _collect(
     for future, (unit, began) in list(running.items()):
         seconds = time.monotonic() - began
         if future.done() or seconds > limit:
-            found = future.result() if future.done() else [_hung(unit)]
+            found = future.result() if future.done() else [_hung(unit, limit)]
             ended.findings[unit.name] = found
             del running[future]
             outcome = f"{len(found)} found" if found else "fine"
@@ -135,11 +135,11 @@ def from_error(check: str, about: str, error: SwitchbackError) -> InstallationFi
     return InstallationFinding(check, about, reason, error.seen, error.next_step, may_pass)
 
 
-def _hung(unit: Unit) -> InstallationFinding:
+def _hung(unit: Unit, limit: float) -> InstallationFinding:
     return InstallationFinding(
         unit.check,
         unit.about,
         f"{unit.name} did not end in time",
-        f"no result after {LIMIT_SECONDS:.0f} s",
+        f"no result after {limit:.0f} s",
         "Find out what does not answer, such as a server behind a firewall that drops packets; then look again.",
     )

@@ -56,7 +56,6 @@ def _finding(about: str, reason: str, seen: str) -> InstallationFinding:
         f"{seen} (at most {format_duration(LARGEST_SECONDS)} may it differ: Airflow refuses the tokens of machines"
         " whose clocks differ by more)",
         "Run a time service such as chrony on this machine and on the others, and let it set the clocks.",
-        may_pass=True,
     )
 
 

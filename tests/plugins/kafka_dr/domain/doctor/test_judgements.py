@@ -203,6 +203,7 @@ def test_clocks_within_the_limit_are_not_named() -> None:
 def test_one_wrong_clock_here_is_one_finding(ahead: float, word: str) -> None:
     """All others agree."""
     (found,) = clock_findings({"a": ClockReading(ahead, 1), "b": ClockReading(ahead + 1, 1)}, "here")
+    assert not found.may_pass, "a clock is read once: another look would find the same, a minute later"
     assert f"here, is {word} of the others" in found.reason and ("2 min" in found.seen or "120 s" in found.seen)
 
 
