@@ -15,30 +15,41 @@ PACKAGES = ("confluent_kafka", "numpy", "pandas", "pyarrow")
 
 
 def examine_executors(context: SparkContext, more: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Run a task for each core of the executors, and return what driver and executors have.
+    """Run tasks on all executors, and return what driver and executors have.
 
     Args:
         more: packages beside `PACKAGES`.
     """
-    count = max(2, context.defaultParallelism)
     packages = (*PACKAGES, *more)
-    # The first task of a worker starts its Python, which takes longer than reading a clock may take.
-    context.parallelize(range(count), count).foreach(_begin)
+    # The first task of a worker starts its Python, which takes longer than reading a clock may take. Executors may
+    # register until this stage ends.
+    _wide(context, [0] * _cores(context)).foreach(_begin)
+    cores = _cores(context)
     seen: dict[str, dict[str, Any]] = {}
-    for number in range(count):
+    # One stage that fills all cores reaches every executor; tasks that run alone read clocks best.
+    for tasks in (cores, *[1] * cores):
         sent = time.time()
-        (answer,) = context.parallelize([packages], 1).map(_look).collect()
+        answers = _wide(context, [packages] * tasks).map(_look).collect()
         received = time.time()
-        answer |= {"ahead": answer.pop("time") - (sent + received) / 2, "doubt": (received - sent) / 2}
-        best = seen.setdefault(answer["host"], answer)
-        if answer["doubt"] < best["doubt"] or number == 0:
-            seen[answer["host"]] = answer
+        for answer in answers:
+            answer |= {"ahead": answer.pop("time") - (sent + received) / 2, "doubt": (received - sent) / 2}
+            if answer["host"] not in seen or answer["doubt"] < seen[answer["host"]]["doubt"]:
+                seen[answer["host"]] = answer
     return {
         "spark": context.version,
         "java": _java_version(context),
         "python": platform.python_version(),
         "executors": list(seen.values()),
     }
+
+
+def _cores(context: SparkContext) -> int:
+    return max(2, context.defaultParallelism)
+
+
+def _wide(context: SparkContext, values: list[Any]) -> Any:
+    """Return a dataset with a task for each value."""
+    return context.parallelize(values, len(values))
 
 
 def _java_version(context: SparkContext) -> str:

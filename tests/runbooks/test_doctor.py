@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from kafka_dr.actions.doctor.examine import CHECKS
+from kafka_dr_spark.examination import PACKAGES
 
 from tests.runbooks.test_messages import constant_parts, spoken
 
@@ -68,3 +69,10 @@ def test_a_finding_that_the_page_lacks_is_found() -> None:
     assert reasons_in("InstallationFinding('reach', 'a', f'The moon is {full} tonight', 's', 'd')") == [
         (1, ["The moon is"])
     ]
+
+
+def test_the_page_on_spark_names_the_packages_that_are_looked_for() -> None:
+    """Whoever builds the executors' Python by it passes the check."""
+    page = (ROOT / "runbooks" / "where_spark_runs.md").read_text(encoding="utf-8")
+    (line,) = [line for line in page.splitlines() if line.startswith("- Executors have the Python of the driver")]
+    assert [package for package in PACKAGES if f"`{package.replace('_', '-')}`" not in line] == []
