@@ -25,6 +25,7 @@ from kafka_dr.domain.mirror_maker.naming import LONGEST_TOPIC, topic_problem
 from kafka_dr.errors import Contradiction, SparkFailed
 from kafka_dr.hooks.handed_logins import handed_logins
 from kafka_dr.hooks.private_files import private_file, private_folder
+from kafka_dr.hooks.redaction import one_line
 from kafka_dr.hooks.spark_place import SparkPlace
 from kafka_dr.installation import spark_folder
 from kafka_dr.procedure.run import Run
@@ -225,6 +226,14 @@ def _execute(procedure: Run, submission: SparkSubmitOperator, context: Any, fail
     try:
         with killed_after(limit, submission) as killed:
             submission.execute(context)
+    except (FileNotFoundError, PermissionError) as error:
+        raise SparkFailed(
+            failure_reason,
+            one_line(f"spark-submit does not start: {error}"),
+            "Put the folder of Airflow's Python, which has spark-submit, on the PATH of every process of Airflow where"
+            " tasks run, or correct `spark-binary` in the extra of Spark's connection. Airflow tries the task again by"
+            " itself; if all tries fail, start a new run.",
+        ) from None
     except AirflowException as error:
         if killed.is_set():
             raise SparkFailed(

@@ -161,6 +161,17 @@ def test_the_files_are_gone_however_spark_submit_ends(
     assert submit.was_called and not list((tmp_path / "temporary").iterdir())
 
 
+def test_a_machine_without_spark_submit_says_what_to_do(
+    submit: StandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where a service starts Airflow by its full path; no file stays."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SparkFailed) as failed:
+        submitted(monkeypatch, MASTERS["local[2]"])
+    assert "spark-submit" in failed.value.seen and "PATH" in failed.value.next_step
+    assert not list((tmp_path / "temporary").iterdir())
+
+
 def test_what_a_killed_task_leaves_is_deleted_by_the_next(
     submit: StandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
