@@ -124,7 +124,8 @@ class _RecordFiles:
     def add(self, record: Record) -> None:
         key, value, headers = record_parts(self._procedure, record, self._secret)
         text = json.dumps([[name, None if content is None else content.hex()] for name, content in headers])
-        self._rows.append((*record[:4], key, value, text))
+        size = None if record.value is None else len(record.value)
+        self._rows.append((*record[:4], key, value, size, text))
         self._bytes, self.count = self._bytes + record.size, self.count + 1
         if len(self._rows) >= _RECORDS or self._bytes >= _BYTES:
             self._write()
@@ -135,7 +136,7 @@ class _RecordFiles:
         return self._receipts
 
     def _write(self) -> None:
-        columns = ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]
-        frame = pd.DataFrame(self._rows, columns=columns).astype({"timestamp": "Int64"})
+        columns = ["topic", "partition", "offset", "timestamp", "key", "value", "value_bytes", "headers"]
+        frame = pd.DataFrame(self._rows, columns=columns).astype(dict.fromkeys(("timestamp", "value_bytes"), "Int64"))
         self._receipts.append(self._artifacts.save("only_on_target", frame))
         self._rows, self._bytes = [], 0

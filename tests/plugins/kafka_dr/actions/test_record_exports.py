@@ -7,8 +7,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from kafka_dr.actions.re_replication.export import _RecordFiles
 from kafka_dr.actions.record_exports import export_fields, export_logins, record_parts
 from kafka_dr.config.storage import RecordExports
 from kafka_dr.connections import Connections
@@ -95,3 +97,15 @@ def test_records_that_a_task_exports_itself_have_the_same_form(make_bench: Calla
     assert record_parts(procedure, record, SECRET) == (hashed, None, (("h", None),))
     assert record_parts(procedure, record._replace(key=None), SECRET)[0] is None
     assert record_parts(make_bench().opened(), record, None) == (b"4711", b"value", (("h", b"x"),))
+
+
+def test_a_record_without_value_is_told_from_one_whose_value_is_left_out(make_bench: Callable[..., Any]) -> None:
+    """By its size: null of a tombstone, as in the exports that Spark writes."""
+    bench = make_bench(exports={"values": "omit"})
+    procedure = bench.opened()
+    files = _RecordFiles(procedure)
+    for offset, value in enumerate((b"value", None, b"")):
+        files.add(Record("orders", 0, offset, 7, False, b"4711", value, ()))
+    (receipt,) = files.close()
+    rows = pq.read_table(procedure.artifacts.folder / receipt.file)
+    assert rows["value_bytes"].to_pylist() == [5, None, 0] and rows["value"].to_pylist() == [None] * 3
