@@ -9,7 +9,7 @@ from kafka_dr.domain.doctor.finding import InstallationFinding
 from kafka_dr.domain.kafka_model.acl import ANY_HOST, ANY_NAME, AclEntry, AclRules
 from kafka_dr.domain.manual.acl_commands import acl_commands
 from kafka_dr.domain.manual.context import ToolAccess
-from kafka_dr.domain.plain_text import first_few
+from kafka_dr.domain.plain_text import count_of, first_few
 from kafka_dr.vocabulary import CANARY_TOPIC, JOURNAL_TOPIC, PROBE_TOPIC, PROGRESS_TOPIC
 
 CLUSTER_NAME = "kafka-cluster"
@@ -17,6 +17,7 @@ OWN_PREFIX = "__switchback"
 OWN_TOPICS = (PROBE_TOPIC, CANARY_TOPIC, PROGRESS_TOPIC, JOURNAL_TOPIC)
 OWN_OPERATIONS = ("alter", "alter_configs", "create", "delete", "describe", "describe_configs", "read", "write")
 PROBE_OPERATIONS = ("write", "describe")
+_MOST_COMMANDS = 2
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,9 @@ class Grantee:
             *acl_commands(self.place, "remove", denials),
             *acl_commands(self.place, "add", [self._entry(right.resource_type, n, right.operation) for n in grants]),
         ]
-        return f"Run: {'; '.join(commands[:2])}"
+        shown, left = commands[:_MOST_COMMANDS], len(commands[_MOST_COMMANDS:])
+        more = [f"{count_of(left, 'more command')}: run these, then doctor again, which shows the rest"] if left else []
+        return f"Run: {'; '.join(shown + more)}"
 
     def _entry(self, resource_type: str, name: str, operation: str, pattern: str = "literal") -> AclEntry:
         return AclEntry(resource_type, name, pattern, self.principal, ANY_HOST, operation, "allow")

@@ -104,6 +104,15 @@ def test_a_deny_entry_is_removed_before_the_right_is_given() -> None:
     assert "--remove" in removed and "--deny-principal 'User:*'" in removed and "--add" in added
 
 
+def test_commands_that_are_left_out_are_counted() -> None:
+    """A right that many topics lack, and one has, takes more commands than a finding shows."""
+    topics = {f"orders-{number:03}": EVERYTHING - {"read"} for number in range(120)} | {"bills": EVERYTHING}
+    (lacking,) = lacking_rights(NEEDED, {**ALLOWED, "topic": topics})
+    found = Grantee(ME, PLACE).finding("kafka_rights", lacking)
+    assert found.next_step.count("kafka-acls.sh") == 2
+    assert found.next_step.endswith("1 more command: run these, then doctor again, which shows the rest")
+
+
 def test_nothing_is_said_of_a_type_of_which_nothing_was_read() -> None:
     """Without an authorizer by ACL entries nothing is known of transactional ids."""
     assert list(lacking_rights(NEEDED, {**ALLOWED, "transactional_id": {}})) == []
