@@ -90,7 +90,7 @@ def reach_units(site: Site) -> Iterator[Unit]:
 
 def _reach_cluster(site: Site, one: NamedConnection) -> Iterator[InstallationFinding]:
     config = site.connections.kafka(one.name)
-    context = kafka_context(config, one.name)
+    context = kafka_context(config, one.alias)
     servers = [server.strip() for server in str(config["bootstrap.servers"]).split(",")]
     states = look_at_all(servers, context)
     yield from address_findings(one.alias, one.name, states)

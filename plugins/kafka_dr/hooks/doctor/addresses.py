@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from kafka_dr.domain.logins.client_login import checks_hosts, protocol_of
 from kafka_dr.errors import BadInput
 from kafka_dr.hooks.http_tls import HttpTls
+from kafka_dr.hooks.logins.python_client import tls_context
 from kafka_dr.hooks.redaction import one_line
 
 _PORTS = {"http": 80, "https": 443}
@@ -63,41 +64,38 @@ def look_at(address: str, context: ssl.SSLContext | None, seconds: float) -> Add
     return AddressState(address, AddressProblem.NONE)
 
 
-def kafka_context(config: Mapping[str, Any], connection: str) -> ssl.SSLContext | None:
+def kafka_context(config: Mapping[str, Any], alias: str) -> ssl.SSLContext | None:
     """Return how a client with these settings of librdkafka verifies brokers; None without TLS.
 
     Raises:
-        BadInput: a certificate of the settings cannot be read.
+        BadInput: a certificate or key of the settings cannot be read or used.
     """
     if not protocol_of(config).endswith("SSL"):
         return None
-    authorities = {"cafile": config.get("ssl.ca.location"), "cadata": config.get("ssl.ca.pem")}
-    client = (config.get("ssl.certificate.location"), config.get("ssl.key.location"))
-    return _context(authorities, client, str(config.get("ssl.key.password") or ""), checks_hosts(config), connection)
+    context = tls_context(config, alias)
+    context.check_hostname = checks_hosts(config)
+    return context
 
 
 def http_context(url: str, tls: HttpTls, connection: str) -> ssl.SSLContext | None:
-    """Return how an HTTP client verifies the server of a URL; None without TLS; BadInput as `kafka_context`."""
+    """Return how an HTTP client verifies the server of a URL; None without TLS.
+
+    Raises:
+        BadInput: a certificate or key cannot be read or used.
+    """
     if not url.startswith("https:"):
         return None
-    return _context({"cafile": tls.verify or None}, (tls.cert or None, tls.key or None), "", True, connection)
-
-
-def _context(
-    authorities: Mapping[str, Any], client: tuple[Any, Any], password: str, checks_host: bool, connection: str
-) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(**authorities)
-        # Kafka's clients and requests do not ask for this.
+        context = ssl.create_default_context(cafile=tls.verify or None)
+        # Requests does not ask for this.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        context.check_hostname = checks_host
-        if client[0]:
-            context.load_cert_chain(client[0], client[1], password=lambda: password)
+        if tls.cert:
+            # Without this function OpenSSL would ask for a key's password on the terminal, and wait.
+            context.load_cert_chain(tls.cert, tls.key or None, password=str)
     except (OSError, ValueError) as error:
-        paths = [str(path) for path in (authorities.get("cafile"), *client) if path]
         raise BadInput(
             f"Connection {connection} names a certificate that cannot be read",
-            f"{', '.join(paths)}: {one_line(error)}",
+            f"{', '.join(filter(None, (tls.verify, tls.cert, tls.key)))}: {one_line(error)}",
             "Correct the path in the connection's extra, copy the file to every machine where tasks run, and let the"
             " user of Airflow's tasks read it.",
         ) from None

@@ -57,7 +57,7 @@ def for_python(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
         settings["sasl_mechanism"] = mechanism
         settings |= _tokens(config, alias) if mechanism == TOKEN else _password(config)
     if protocol.endswith("SSL"):
-        settings["ssl_context"] = _tls_context(config, alias)
+        settings["ssl_context"] = tls_context(config, alias)
     return settings
 
 
@@ -75,7 +75,12 @@ def _tokens(config: Mapping[str, Any], alias: str) -> dict[str, Any]:
     return {"sasl_oauth_token_provider": _TokenProvider(issuer.token, issuer.extensions())}
 
 
-def _tls_context(config: Mapping[str, Any], alias: str) -> ssl.SSLContext:
+def tls_context(config: Mapping[str, Any], alias: str) -> ssl.SSLContext:
+    """Return how a client with these settings verifies brokers, and with which certificate it logs in.
+
+    Raises:
+        BadInput: as `for_python`.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = str(config.get("ssl.endpoint.identification.algorithm", "https")) != "none"
