@@ -26,9 +26,7 @@ def spark_workers(folder: Path, count: int) -> Iterator[str]:
     url = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
         ports = ["--port", str(port), "--webui-port", str(page)]
-        started = [
-            stack.enter_context(_running(folder, "master", "org.apache.spark.deploy.master.Master", *ports))
-        ]
+        started = [stack.enter_context(_running(folder, "master", "org.apache.spark.deploy.master.Master", *ports))]
         for number in range(count):
             own = [
                 "--webui-port",
