@@ -30,11 +30,12 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from kafka_dr.domain.doctor.rights import NEEDED, OPTIONAL, NeededRight
 
 from lab.environment.bring_up import up
 from lab.environment.ports import free_ports
 from lab.environment.production.profile import POSTGRES
-from lab.environment.state import ALIASES, Lab
+from lab.environment.state import Lab
 from lab.environment.take_down import down
 from lab.install.jars import PROJECT
 from lab.install.setup import faketime_library
@@ -286,29 +287,41 @@ def test_a_clock_that_is_ahead_is_named(site: Site) -> None:
 
 # -- faults in the systems themselves ---------------------------------------------------------------------------------
 
-_TOPIC, _GROUP, _CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.BROKER
-_TRANSACTION = ResourceType.TRANSACTIONAL_ID
-RIGHTS = [
-    ("kafka_rights", _TOPIC, "READ"),
-    ("kafka_rights", _TOPIC, "DESCRIBE_CONFIGS"),
-    ("kafka_rights", _GROUP, "READ"),
-    ("kafka_rights", _GROUP, "DESCRIBE_CONFIGS"),
-    ("kafka_rights", _CLUSTER, "ALTER"),
-    ("kafka_rights", _CLUSTER, "DESCRIBE_CONFIGS"),
-    ("optional_rights", _TOPIC, "DELETE"),
-    ("optional_rights", _GROUP, "DELETE"),
-    ("optional_rights", _TRANSACTION, "WRITE"),
+KINDS = {
+    "topic": (ResourceType.TOPIC, "*", "topics"),
+    "group": (ResourceType.GROUP, "*", "groups"),
+    "cluster": (ResourceType.BROKER, "kafka-cluster", "the cluster"),
+    "transactional_id": (ResourceType.TRANSACTIONAL_ID, "*", "transactional ids"),
+}
+
+
+def rights_on(*kinds: str, alone: bool = False) -> list[NeededRight]:
+    """The page's rights on these types; `alone`: without those that others of them imply."""
+    stated = [right for right in (*NEEDED, *OPTIONAL) if right.resource_type in kinds]
+    # READ, WRITE, ALTER and DELETE imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS.
+    return [right for right in stated if not alone or right.operation != "describe"]
+
+
+#: What is taken away at once, by cluster: together every right, and where rights imply others also these.
+TAKEN = [
+    {
+        "primary": rights_on("topic", "group", "transactional_id", alone=True),
+        "standby": rights_on("cluster", alone=True),
+    },
+    {"primary": rights_on("topic"), "standby": rights_on("group", "transactional_id")},
+    {"primary": rights_on("cluster")},
 ]
 
 
 @contextmanager
-def right_taken_away(site: Site, alias: str, kind: ResourceType, operation: str) -> Iterator[None]:
+def right_taken_away(site: Site, alias: str, right: NeededRight) -> Iterator[None]:
     """Without one ACL entry of Switchback's principal."""
     admin = AdminClient(site.lab.client_properties(alias, "admin"))
-    name = "kafka-cluster" if kind is _CLUSTER else "*"
-    fields = (kind, name, ResourcePatternType.LITERAL, "User:orchestrator", "*", AclOperation[operation])
+    kind, name, _ = KINDS[right.resource_type]
+    operation = AclOperation[right.operation.upper()]
+    fields = (kind, name, ResourcePatternType.LITERAL, "User:orchestrator", "*", operation)
     (removed,) = admin.delete_acls([AclBindingFilter(*fields, AclPermissionType.ALLOW)]).values()
-    assert len(removed.result(60)) == 1
+    assert len(removed.result(60)) == 1, right
     try:
         yield
     finally:
@@ -316,19 +329,25 @@ def right_taken_away(site: Site, alias: str, kind: ResourceType, operation: str)
             created.result(60)
 
 
-@pytest.mark.parametrize("alias", ALIASES)
-def test_each_right_that_is_taken_away_is_named(site: Site, alias: str) -> None:
-    """Some at once, on one cluster at a time: each alone has a finding, with the command that gives it back."""
-    taken = RIGHTS[ALIASES.index(alias) :: 2]
+@pytest.mark.parametrize("taken", TAKEN, ids=["one by one", "with what they imply", "on the cluster"])
+def test_each_right_that_is_taken_away_is_named(site: Site, taken: dict[str, list[NeededRight]]) -> None:
+    """Every right of the page has a finding of its own, with the command that gives it back, and nothing else has."""
     with ExitStack() as stack:
-        for _, kind, operation in taken:
-            stack.enter_context(right_taken_away(site, alias, kind, operation))
+        for alias, rights in taken.items():
+            for right in rights:
+                stack.enter_context(right_taken_away(site, alias, right))
         document = site.examine(None, *WITHOUT_SPARK)
-    print(alias, said(document), flush=True)
+    print(taken, said(document), flush=True)
     found = {(check, reason.partition(" lacks the ")[2]) for check, reason, _ in said(document)}
-    names = {_TOPIC: "topics", _GROUP: "groups", _CLUSTER: "the cluster", _TRANSACTION: "transactional ids"}
-    assert found == {(check, f"right {operation} on {names[kind]} of {alias}") for check, kind, operation in taken}
-    assert len(document["findings"]) == len(taken) and document["code"] == 1
+    assert found == {
+        (
+            "optional_rights" if right in OPTIONAL else "kafka_rights",
+            f"right {right.operation.upper()} on {KINDS[right.resource_type][2]} of {alias}",
+        )
+        for alias, rights in taken.items()
+        for right in rights
+    }
+    assert len(document["findings"]) == len(found) and document["code"] == 1
     for one, (_, reason, remedy) in zip(document["findings"], said(document), strict=True):
         word = "".join(part.capitalize() for part in reason.split()[4].split("_"))
         assert f"--add --allow-principal User:orchestrator --allow-host '*' --operation {word} " in remedy

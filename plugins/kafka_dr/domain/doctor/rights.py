@@ -41,7 +41,6 @@ NEEDED = (
     NeededRight("topic", "describe_configs", f"{_NEVER}: settings of topics cannot be compared"),
     NeededRight("group", "describe", f"{_NEVER}: groups are not seen"),
     NeededRight("group", "read", f"{_NEVER}: positions cannot be committed"),
-    NeededRight("group", "describe_configs", "session timeouts of groups of the newer protocol are unknown"),
     NeededRight("transactional_id", "describe", "open transactions cannot be named"),
 )
 #: Without one of these a single choice or procedure does not work.
@@ -50,6 +49,7 @@ OPTIONAL = (
     NeededRight("topic", "delete", "neither a failback in mode recreate nor delete_target_topics can run"),
     NeededRight("topic", "write", "neither the replay of stranded records nor re_replicate_topics can run"),
     NeededRight("topic", "alter_configs", "re_replicate_topics cannot restore settings of topics"),
+    NeededRight("group", "describe_configs", "session timeouts of groups of the newer protocol are unknown"),
     NeededRight("group", "delete", "restore_group_offsets cannot remove groups and positions"),
     NeededRight("transactional_id", "write", "abort_open_transactions cannot end transactions"),
 )
