@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -49,20 +49,25 @@ class Stack:
         settings: variables of docker-compose.yaml; the environment and `.env` are ignored, so that this stack never
             works on a user's own clusters.
         profile: `small` or `production`.
+        laid_over: further files of docker compose, each laid over those before it.
     """
 
     project: str
     settings: Mapping[str, str]
     profile: str = SMALL
+    laid_over: Sequence[str] = ()
 
     @classmethod
-    def in_folder(cls, folder: Path, profile: str = SMALL) -> Stack:
+    def in_folder(
+        cls, folder: Path, profile: str = SMALL, laid_over: Sequence[str] = (), **more_settings: str
+    ) -> Stack:
         """Return a new stack with free ports, named like the folder; write the folder's compose.json; start nothing."""
         services, settings_folder = SERVICES[profile].published, folder / "settings"
         ports = free_ports(list(services))
         settings_folder.mkdir(exist_ok=True)
-        published = {setting: str(ports[name]) for name, (setting, _) in services.items()}
-        stack = cls(folder.name.lower(), {"SWITCHBACK_SETTINGS": str(settings_folder), **published}, profile)
+        settings = {"SWITCHBACK_SETTINGS": str(settings_folder), **more_settings}
+        settings |= {setting: str(ports[name]) for name, (setting, _) in services.items()}
+        stack = cls(folder.name.lower(), settings, profile, list(laid_over))
         (folder / STACK_FILE).write_text(json.dumps(asdict(stack)), encoding="utf-8")
         return stack
 
@@ -165,7 +170,7 @@ class Stack:
 
     def _compose(self, *arguments: str, seconds: float = REQUEST_SECONDS, shown: bool = False) -> str:
         # Without --env-file Compose would read the checkout's `.env`.
-        files = [word for file in FILES[self.profile] for word in ("--file", str(file))]
+        files = [word for file in (*FILES[self.profile], *self.laid_over) for word in ("--file", str(file))]
         command = ["docker", "compose", *files, "--project-name", self.project, "--env-file", os.devnull]
         return _run([*command, "--progress", "plain", *arguments], self._environment(), seconds, shown)
 

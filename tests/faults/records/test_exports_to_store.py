@@ -21,7 +21,8 @@ from lab.rehearsal.unplanned import Accident
 from tests.file_modes import PRIVATE, modes_in
 from tests.support.rehearsals import trips_without_findings
 from tests.support.stores.apart_executors import can_mount, python_without
-from tests.support.stores.object_store import BUCKET, SECRET, Disturbance, disturbed, object_store
+from tests.support.stores.disturbing_proxy import Disturbance
+from tests.support.stores.object_store import BUCKET, SECRET, disturbed, object_store
 
 RATE = 500
 

@@ -16,8 +16,9 @@ from kafka_dr_spark.export import store as module
 from kafka_dr_spark.export.store import ExportStore, NotStored
 
 from tests.file_modes import PRIVATE, modes_in
+from tests.support.stores.disturbing_proxy import Disturbance
 from tests.support.stores.full_disk import nearly_full
-from tests.support.stores.object_store import BUCKET, SECRET, Disturbance, disturbed, object_store
+from tests.support.stores.object_store import BUCKET, SECRET, disturbed, object_store
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,8 @@ from tests.spark.jobs import test_find_stranded_records as find
 from tests.spark.mock_clusters import MockCluster
 from tests.support.spark_jobs import JOBS, _environment, logins_file
 from tests.support.stores.apart_executors import can_mount, python_without
-from tests.support.stores.object_store import BUCKET, SECRET, Disturbance, disturbed, object_store
+from tests.support.stores.disturbing_proxy import Disturbance
+from tests.support.stores.object_store import BUCKET, SECRET, disturbed, object_store
 from tests.support.stores.spark_workers import spark_workers
 
 clusters, lost = find.clusters, assess.clusters

@@ -17,8 +17,9 @@ from kafka_dr.hooks import file_store
 from kafka_dr.hooks.file_store import FileStore
 
 from tests.file_modes import PRIVATE, modes_in
+from tests.support.stores.disturbing_proxy import Disturbance
 from tests.support.stores.full_disk import nearly_full
-from tests.support.stores.object_store import SECRET, Disturbance, disturbed, object_store
+from tests.support.stores.object_store import SECRET, disturbed, object_store
 
 NAME = "planned_failover-r1/cut_off-0123456789ab.parquet"
 
