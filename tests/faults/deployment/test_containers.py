@@ -112,7 +112,8 @@ def test_the_scheduler_killed_in_translate_offsets(rehearsal: ContainerRoundTrip
     def kill_at_work() -> None:
         ends_at = time.monotonic() + 900
         while time.monotonic() < ends_at and not killed.is_set():
-            for run in api._all("/dags/failback/dagRuns", "dag_runs", {"state": "running"}):
+            listed = api._runs.get_dag_runs_without_preload_content
+            for run in api._all("dag_runs", listed, "failback", state=["running"]):
                 tasks = {task["task_id"]: task["state"] for task in api.tasks("failback", run["dag_run_id"])}
                 if tasks.get("translate_offsets") == "running":
                     kill_from_outside("airflow-scheduler")
