@@ -15,7 +15,8 @@ import pytest
 from kafka_dr.actions.doctor import stored
 from kafka_dr.domain.doctor.finding import InstallationFinding
 
-from tests.support.stores.object_store import BUCKET, SECRET, Disturbance, disturbed, object_store
+from tests.support.stores.disturbing_proxy import Disturbance
+from tests.support.stores.object_store import BUCKET, SECRET, disturbed, object_store
 
 
 @pytest.fixture(scope="module")
