@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -80,7 +81,7 @@ class Site:
 
     def with_topology(self, **changes: Any) -> Environment:
         """The environment with a topology that differs."""
-        path = self.folder / "topology.yaml"
+        path = self.folder / f"topology-{uuid.uuid4().hex}.yaml"
         path.write_text(yaml.safe_dump(yaml.safe_load(self.lab.topology.read_text()) | changes))
         return self.environment | {"KAFKA_DR_TOPOLOGY": str(path)}
 
@@ -196,6 +197,13 @@ def broken_topology(site: Site) -> Environment:
     return site.with_topology(clusterz={})
 
 
+def unnamed_mirror_maker(site: Site) -> Environment:
+    """The topology of one cluster does not say as whom MirrorMaker 2 logs in."""
+    clusters = yaml.safe_load(site.lab.topology.read_text())["clusters"]
+    del clusters["primary"]["principals"]["mirror_maker"]
+    return site.with_topology(clusters=clusters)
+
+
 def no_java(site: Site) -> Environment:
     """Only Python's programs and the shell's."""
     programs = site.folder / "programs"
@@ -226,6 +234,11 @@ GIVEN: dict[Callable[[Site], Environment], tuple[str, str, str]] = {
     wrong_airflow_password: ("reach", "Airflow refuses the login of airflow_api", "Correct login and password"),
     missing_connection: ("connections", "Connection kafka_primary_probe does not exist", "Create the connection"),
     broken_topology: ("topology", "cannot be used", "topology_reference.md"),
+    unnamed_mirror_maker: (
+        "kafka_rights",
+        "The topology names no principal of MirrorMaker 2 on primary",
+        "`principals: mirror_maker`",
+    ),
     no_java: ("spark", "Java is missing on this machine", "Install Java 17"),
     foreign_evidence: ("files", "Other users may read, write or search", "chmod 700"),
 }

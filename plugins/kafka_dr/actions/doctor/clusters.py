@@ -20,6 +20,7 @@ from kafka_dr.domain.doctor.rights import (
     Grantee,
     exempt_findings,
     lacking_rights,
+    unnamed_mirror_maker_finding,
 )
 from kafka_dr.domain.kafka_model.acl import AclRules, Authorizer
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
@@ -161,6 +162,9 @@ def _rights(site: Site, alias: str) -> Iterator[InstallationFinding]:
         exempt = {*principals.orchestrator, *principals.exempt, *settings.super_users}
         yield from exempt_findings(alias, principal_of(site.connections.kafka(settings.connection)), exempt)
         rules = access.rules()
+        in_flow = any(alias in (flow.source, flow.target) for flow in site.topology.flows)
+        if rules is not None and in_flow and not principals.mirror_maker:
+            yield unnamed_mirror_maker_finding(alias)
         grantee, allowed = Grantee(access.principal, access.place, rules), access.allowed(rules)
         for check, rights in (("kafka_rights", NEEDED), ("optional_rights", OPTIONAL)):
             for lacking in lacking_rights(rights, allowed):

@@ -21,6 +21,10 @@ POLICY_CLASSES = {
     "org.apache.kafka.connect.mirror.DefaultReplicationPolicy": "default",
     "org.apache.kafka.connect.mirror.IdentityReplicationPolicy": "identity",
 }
+_UNKNOWN_PRINCIPAL = (
+    "the settings do not say as whom MirrorMaker 2 logs in: state its principal under `principals.mirror_maker`;"
+    " without it the fence refuses MirrorMaker 2, too"
+)
 # Settings that define a flow, none of them a secret; the conversion writes them into the flow's `mirror_maker`.
 FLOW_SETTING = re.compile(
     r"(topics|groups)(\.exclude|\.blacklist)?|(topic|group)\.filter\.class|config\.(properties|"
@@ -151,6 +155,8 @@ def topology_from_settings(
     }
     notes = [f"kafka_{alias}: {note}" for alias, client in clients.items() for note in client.notes]
     notes += [f"{alias}: {note}" for alias, (_, note) in by_certificate.items() if note]
+    unknown = (alias for alias, principal in principals.items() if principal is None and alias not in by_certificate)
+    notes += [f"{alias}: {_UNKNOWN_PRINCIPAL}" for alias in unknown]
     return Converted(topology, connections, settings.to_make(), settings.ignored(), notes + settings.notes())
 
 

@@ -191,3 +191,15 @@ def exempt_findings(alias: str, principal: str, exempt: Iterable[str]) -> Iterat
             f"the connection logs in as {principal}, the topology names {first_few(sorted(exempt)) or 'none'}",
             f"Name {principal} under `principals: orchestrator` of {alias} in the topology.",
         )
+
+
+def unnamed_mirror_maker_finding(alias: str) -> InstallationFinding:
+    """Return the finding of a cluster with ACL entries for which the topology names no principal of MirrorMaker 2."""
+    return InstallationFinding(
+        "kafka_rights",
+        f"{alias} MirrorMaker 2",
+        f"The topology names no principal of MirrorMaker 2 on {alias}",
+        f"`principals: mirror_maker` of {alias} is empty; a fence refuses all principals but those in the topology",
+        f"Name the principal as which MirrorMaker 2 logs in to {alias} under `principals: mirror_maker` of {alias} in"
+        " the topology; its connectors' settings, or those of its Connect workers, have the login.",
+    )
