@@ -112,9 +112,10 @@ def test_what_is_no_flow(workers: dict[str, dict[str, dict[str, str]]], message:
 def test_a_login_that_a_config_provider_holds_leaves_the_principal_unknown_and_says_so() -> None:
     """A topology without MirrorMaker 2's principal would have the fence refuse it."""
     held = {f"{role}.cluster.sasl.jaas.config": "${file:/etc/logins.properties:jaas}" for role in ("source", "target")}
-    converted = made({"connect_west": {"source": config("Source", **held)}})
+    converted = made({"connect_west": {"source": config("Source", **held), "points": config("Checkpoint", **held)}})
     assert all("principals" not in cluster for cluster in converted.topology["clusters"].values())
     for alias in ("east", "west"):
         (note,) = [note for note in converted.notes if note.startswith(f"{alias}: ")]
         assert "`principals.mirror_maker`" in note and "the fence refuses MirrorMaker 2" in note
-    assert not any("principals.mirror_maker" in note for note in made({"c": {"source": config("Source")}}).notes)
+    plain = made({"connect_west": {"source": config("Source"), "points": config("Checkpoint")}})
+    assert not any("principals.mirror_maker" in note for note in plain.notes)
