@@ -240,8 +240,9 @@ def _existing(connection_id: str) -> Connection:
     except AirflowNotFoundException:
         raise BadInput(
             f"Connection {connection_id} does not exist",
-            "neither Airflow's database, nor the environment, nor a secrets backend has it",
-            f"Create the connection {connection_id} as README.md, Install, says, or correct its name in the topology.",
+            "neither the environment nor a secrets backend has it, nor, for a task, Airflow's database",
+            f"Create the connection {connection_id} as README.md, Install, says (for a command as environment variable"
+            f" AIRFLOW_CONN_{connection_id.upper()}), or correct its name in the topology.",
         ) from None
 
 
