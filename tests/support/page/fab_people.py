@@ -16,7 +16,7 @@ WORK = {
 }
 #: Role -> action -> resources, as the page's commands give them.
 RIGHTS = {
-    "switchback-reader": {"can_read": READ},
+    "switchback-reader": {"can_read": (*READ, "ImportError", "Pools")},
     "switchback-operator": {
         **WORK,
         "can_read": (*READ, *WORK["can_read"]),
