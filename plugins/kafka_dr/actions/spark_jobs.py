@@ -43,6 +43,8 @@ _SECRET = "spark.authenticate.secret"  # noqa: S105 (the name of a setting)
 #: Name of the Kubernetes Secret with the key `secret`, and the folder in an executor's pod where it is mounted.
 _KUBERNETES_SECRET, _MOUNTED_AT = "switchback-spark", "/etc/switchback-spark"
 #: Name of the file on which the job ends, because no input will come.
+#: Exit code of a shell that does not find what it should start.
+_NO_SPARK = "127"
 _FAILED = "failed"
 
 
@@ -246,6 +248,8 @@ def _execute(procedure: Run, submission: SparkSubmitOperator, context: Any, fail
         # The error of spark-submit holds the whole command line: show only the exit code.
         code = re.search(r"Error code is: (-?\d+)", str(error))
         exit_text = f"spark-submit ended with {code.group(1)}" if code else str(error)[:200]
+        if code and code.group(1) == _NO_SPARK:
+            exit_text += ": PYSPARK_PYTHON names a Python without PySpark, or SPARK_HOME a folder without Spark"
         raise SparkFailed(
             failure_reason,
             exit_text,

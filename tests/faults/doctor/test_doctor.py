@@ -204,6 +204,21 @@ def unnamed_mirror_maker(site: Site) -> Environment:
     return site.with_topology(clusters=clusters)
 
 
+def probe_elsewhere(site: Site) -> Environment:
+    """The probe of one cluster asks the other one."""
+    return site.with_connections(kafka_standby_probe=site.connection("kafka_primary_probe"))
+
+
+def spared_probe(site: Site) -> Environment:
+    """The probe has Switchback's own login."""
+    return site.with_connections(kafka_standby_probe=site.connection("kafka_standby"))
+
+
+def other_protocol(site: Site) -> Environment:
+    """The listener speaks TLS, and the connection does not."""
+    return site.with_extra("kafka_primary", **{"security.protocol": "SASL_PLAINTEXT"})
+
+
 def no_java(site: Site) -> Environment:
     """Only Python's programs and the shell's."""
     programs = site.folder / "programs"
@@ -239,6 +254,17 @@ GIVEN: dict[Callable[[Site], Environment], tuple[str, str, str]] = {
         "The topology names no principal of MirrorMaker 2 on primary",
         "`principals: mirror_maker`",
     ),
+    probe_elsewhere: (
+        "cluster_identity",
+        "The connection kafka_standby_probe leads to another cluster than standby",
+        "Correct bootstrap.servers of kafka_standby_probe",
+    ),
+    spared_probe: (
+        "kafka_rights",
+        "The probe of standby logs in as a principal that a fence spares",
+        "ordinary client",
+    ),
+    other_protocol: ("reach", "No broker answers kafka_primary, although its addresses", "Compare `security.protocol`"),
     no_java: ("spark", "Java is missing on this machine", "Install Java 17"),
     foreign_evidence: ("files", "Other users may read, write or search", "chmod 700"),
 }

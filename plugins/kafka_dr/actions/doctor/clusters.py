@@ -20,6 +20,7 @@ from kafka_dr.domain.doctor.rights import (
     Grantee,
     exempt_findings,
     lacking_rights,
+    spared_probe_findings,
     unnamed_mirror_maker_finding,
 )
 from kafka_dr.domain.kafka_model.acl import AclRules, Authorizer
@@ -45,8 +46,9 @@ _TOO_OLD = "does not know the request"
 def cluster_units(site: Site) -> Iterator[Unit]:
     """Yield units about identity, certificates, rights and versions of the clusters."""
     reached = [f"reach {one.name}" for one in site.of_kind("kafka", "cluster")]
+    logins = [f"reach {one.name}" for one in site.of_kind("kafka")]
     workers = [f"reach {one.name}" for one in site.of_kind("http", "connect")]
-    yield Unit("cluster_identity", "", lambda: _identity(site), after=(*reached, *workers, "journal"))
+    yield Unit("cluster_identity", "", lambda: _identity(site), after=(*logins, *workers, "journal"))
     yield Unit("certificates", "", lambda: _certificates(site), tuple(reached))
     for one in site.of_kind("kafka", "cluster"):
         needs = (f"reach {one.name}",)
@@ -55,7 +57,7 @@ def cluster_units(site: Site) -> Iterator[Unit]:
 
 
 def _identity(site: Site) -> Iterator[InstallationFinding]:
-    return identity_findings(site.ids, list(site.workers.values()), site.earlier_ids)
+    return identity_findings(site.ids, list(site.workers.values()), site.earlier_ids, site.other_logins)
 
 
 def earlier_ids(journal: Journal) -> dict[str, str]:
@@ -172,6 +174,7 @@ def _rights(site: Site, alias: str) -> Iterator[InstallationFinding]:
         yield from grantee.own_topics_finding()
         probe = _probe_principal(site, settings.probe_connection)
         if probe:
+            yield from spared_probe_findings(alias, probe, {access.principal, *principals.mirror_maker, *exempt})
             yield from Grantee(probe, access.place, rules).probe_findings()
     finally:
         access.close()

@@ -11,7 +11,7 @@ from kafka_dr.actions.doctor.site import NamedConnection, Site
 from kafka_dr.actions.doctor.units import Unit
 from kafka_dr.concurrently import run_concurrently
 from kafka_dr.domain.doctor.finding import InstallationFinding
-from kafka_dr.domain.doctor.identity import SeenWorker
+from kafka_dr.domain.doctor.identity import OtherLogin, SeenWorker
 from kafka_dr.errors import ConnectUnavailable, KafkaUnavailable
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
 from kafka_dr.hooks.doctor.addresses import AddressProblem, AddressState, http_context, kafka_context, look_at
@@ -100,21 +100,34 @@ def _reach_cluster(site: Site, one: NamedConnection) -> Iterator[InstallationFin
     try:
         cluster_id = cluster.cluster_id(_CLUSTER_SECONDS)
         if one.role != "cluster":
+            site.other_logins.append(OtherLogin(one.name, one.alias, cluster_id))
             return
         site.ids[one.alias] = cluster_id
         brokers = {f"{broker.host}:{broker.port}": broker.id for broker in cluster.brokers(_CLUSTER_SECONDS)}
         yield from _advertised(one, look_at_all([a for a in brokers if a not in servers], context), brokers)
     except KafkaUnavailable as error:
-        if "_AUTHENTICATION" not in error.seen:
+        if "_AUTHENTICATION" in error.seen:
+            yield InstallationFinding(
+                "reach",
+                one.name,
+                f"The brokers refuse the login of {one.name}",
+                error.seen,
+                "Correct user, password and `sasl.mechanism` in the connection, or create the user on the cluster"
+                " (runbooks/logins.md).",
+            )
+        elif error.may_pass:
+            yield InstallationFinding(
+                "reach",
+                one.name,
+                f"No broker answers {one.name}, although its addresses take connections",
+                error.seen,
+                "Compare `security.protocol` and port in the connection with the brokers' listeners: a listener that"
+                " asks for TLS or a login, and a program that is no broker, end the connection. If they are right, read"
+                " the brokers' logs.",
+                may_pass=True,
+            )
+        else:
             raise
-        yield InstallationFinding(
-            "reach",
-            one.name,
-            f"The brokers refuse the login of {one.name}",
-            error.seen,
-            "Correct user, password and `sasl.mechanism` in the connection, or create the user on the cluster"
-            " (runbooks/logins.md).",
-        )
     finally:
         cluster.close()
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from kafka_dr.config.params import Request
 from kafka_dr.config.topology import Topology
 from kafka_dr.domain.doctor.clocks import ClockReading
-from kafka_dr.domain.doctor.identity import SeenWorker
+from kafka_dr.domain.doctor.identity import OtherLogin, SeenWorker
 from kafka_dr.procedure.systems import Systems
 
 Kind = Literal["kafka", "http", "api", "journal", "spark", "files", "dns", "token", "notice"]
@@ -90,6 +90,7 @@ class Site:
     Attributes:
         executor: Airflow's setting, which may name several.
         ids: alias -> id of the cluster to which its connection leads, as far as seen.
+        other_logins: other connections to the clusters that answered, such as the probe's.
         workers: Connect clusters that answered, by connection.
         clocks: whose clock -> reading.
         earlier_ids: alias -> id of the cluster, as the newest run in the journal has recorded it.
@@ -99,6 +100,7 @@ class Site:
     connections: Any
     executor: str
     ids: dict[str, str] = field(default_factory=dict)
+    other_logins: list[OtherLogin] = field(default_factory=list)
     workers: dict[str, SeenWorker] = field(default_factory=dict)
     clocks: dict[str, ClockReading] = field(default_factory=dict)
     earlier_ids: dict[str, str] = field(default_factory=dict)

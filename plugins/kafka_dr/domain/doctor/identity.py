@@ -27,8 +27,20 @@ class SeenWorker:
     cluster_id: str
 
 
+@dataclass(frozen=True)
+class OtherLogin:
+    """A connection of another login to a cluster, such as the probe's, and the id of the cluster to which it leads."""
+
+    connection: str
+    alias: str
+    cluster_id: str
+
+
 def identity_findings(
-    ids: Mapping[str, str], workers: Sequence[SeenWorker], earlier: Mapping[str, str]
+    ids: Mapping[str, str],
+    workers: Sequence[SeenWorker],
+    earlier: Mapping[str, str],
+    others: Iterable[OtherLogin] = (),
 ) -> Iterator[InstallationFinding]:
     """Yield findings about connections that lead to another cluster than they should.
 
@@ -36,6 +48,7 @@ def identity_findings(
         ids: alias -> id of the cluster to which its connection leads; clusters that did not answer are missing.
         workers: Connect clusters that answered.
         earlier: alias -> id of the cluster, as the last run recorded it.
+        others: connections of other logins that answered.
     """
     pairs = list(combinations(sorted(ids), 2))
     shared = [pair for pair in pairs if ids[pair[0]] == ids[pair[1]]]
@@ -52,6 +65,10 @@ def identity_findings(
             blocker = worker_elsewhere(worker.cluster_id, ids[worker.target])
             yield finding_of(_CHECK, f"{worker.connection} and {worker.target}", blocker)
     yield from _moved(ids, earlier, explained | used.keys())
+    right = {alias for alias in ids.keys() - explained - used.keys() if earlier.get(alias, ids[alias]) == ids[alias]}
+    for login in others:
+        if login.alias in right and login.cluster_id != ids[login.alias]:
+            yield _elsewhere(login, ids[login.alias])
 
 
 def _swapped(one: str, other: str, ids: Mapping[str, str]) -> InstallationFinding:
@@ -62,6 +79,16 @@ def _swapped(one: str, other: str, ids: Mapping[str, str]) -> InstallationFindin
         f"that of {one} leads to cluster {ids[one]}, which the Connect cluster of {other} uses as its own, and that of"
         f" {other} to {ids[other]}",
         "Swap the two Airflow connections: as they are, a failover would fence the wrong cluster.",
+    )
+
+
+def _elsewhere(login: OtherLogin, cluster_id: str) -> InstallationFinding:
+    return InstallationFinding(
+        _CHECK,
+        login.connection,
+        f"The connection {login.connection} leads to another cluster than {login.alias}",
+        f"cluster id {login.cluster_id}, that of {login.alias} is {cluster_id}",
+        f"Correct bootstrap.servers of {login.connection}: as it is, what it proves holds for the other cluster.",
     )
 
 

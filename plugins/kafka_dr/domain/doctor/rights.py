@@ -193,6 +193,19 @@ def exempt_findings(alias: str, principal: str, exempt: Iterable[str]) -> Iterat
         )
 
 
+def spared_probe_findings(alias: str, probe: str, spared: Iterable[str]) -> Iterator[InstallationFinding]:
+    """Yield a finding if the probe logs in as a principal that a fence does not refuse."""
+    if probe in spared:
+        yield InstallationFinding(
+            "kafka_rights",
+            f"{alias} probe's principal",
+            f"The probe of {alias} logs in as a principal that a fence spares",
+            f"`probe_connection` logs in as {probe}: no fence refuses it, so no fence can be proven by it",
+            "Give the probe's connection the login of an ordinary client, which the topology names under no"
+            " `principals` and no `super_users`.",
+        )
+
+
 def unnamed_mirror_maker_finding(alias: str) -> InstallationFinding:
     """Return the finding of a cluster with ACL entries for which the topology names no principal of MirrorMaker 2."""
     return InstallationFinding(

@@ -29,7 +29,7 @@ from kafka_dr.domain.doctor.finding import (
     differing_places,
     standing_findings,
 )
-from kafka_dr.domain.doctor.identity import SeenWorker, identity_findings
+from kafka_dr.domain.doctor.identity import OtherLogin, SeenWorker, identity_findings
 from kafka_dr.domain.doctor.rights import (
     CLUSTER_NAME,
     NEEDED,
@@ -39,6 +39,7 @@ from kafka_dr.domain.doctor.rights import (
     Grantee,
     exempt_findings,
     lacking_rights,
+    spared_probe_findings,
 )
 from kafka_dr.domain.doctor.versions import SUPPORTED, version_findings
 from kafka_dr.domain.kafka_model.acl import AclEntry, AclRules
@@ -158,6 +159,13 @@ def test_a_principal_that_no_fence_spares_is_named() -> None:
     assert "User:other" in found.seen and ME in found.next_step
 
 
+def test_a_probe_that_a_fence_spares_is_named() -> None:
+    """It would write through every fence."""
+    assert list(spared_probe_findings("primary", "User:probe", {ME})) == []
+    (found,) = spared_probe_findings("primary", ME, {ME})
+    assert ME in found.seen and "ordinary client" in found.next_step
+
+
 # -- identity ---------------------------------------------------------------------------------------------------------
 
 IDS = {"primary": "P", "standby": "S"}
@@ -198,6 +206,17 @@ def test_without_workers_the_journal_tells_a_wrong_cluster() -> None:
     assert reasons({"primary": "X", "standby": "S"}, WORKERS[:1], IDS) == [
         "The connection of primary leads to another cluster than in the last run"
     ]
+
+
+def test_a_login_that_leads_elsewhere_is_named_unless_the_cluster_itself_is_the_wrong_one() -> None:
+    """A probe that asks another cluster proves nothing; where the cluster's own connection is wrong, that is named."""
+    probes = [OtherLogin("probe_standby", "standby", "S"), OtherLogin("probe_primary", "primary", "P")]
+    assert list(identity_findings(IDS, WORKERS, IDS, probes)) == []
+    away = OtherLogin("probe_standby", "standby", "P")
+    (found,) = identity_findings(IDS, WORKERS, {}, [away])
+    assert found.reason == "The connection probe_standby leads to another cluster than standby"
+    for wrong in ({"primary": "S", "standby": "P"}, {"primary": "P", "standby": "X"}):
+        assert len(list(identity_findings(wrong, WORKERS, IDS, probes))) == 1
 
 
 # -- clocks -----------------------------------------------------------------------------------------------------------
