@@ -210,5 +210,7 @@ _ALWAYS = {
     "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
+    # On a busy machine a DAG is stored minutes after its file was read, and would be called stale until then.
+    "AIRFLOW__DAG_PROCESSOR__STALE_DAG_THRESHOLD": "600",
     "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
 }

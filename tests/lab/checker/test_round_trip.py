@@ -53,9 +53,9 @@ def test_a_right_round_trip_passes(make: Make, first: Callable[..., Story], poli
 
 @pytest.mark.parametrize("first", [moved, lost])
 def test_evidence_may_name_a_file_by_its_uri_in_a_store(make: Make, first: Callable[..., Story]) -> None:
-    """The file is then in the folder that was copied from the store."""
+    """A file is then in the folder that was copied from the store; an export is read from the store."""
     story = back(first(make, "identity"))
-    uri, evidence = f"s3://bucket/evidence/{story.trip.folder.name}", story.trip.evidence
+    uri, evidence = f"file://{story.trip.folder}", story.trip.evidence
     stranded = evidence["stranded"] and f"{uri}/{evidence['stranded']}"
     story.amend(positions=f"{uri}/{evidence['positions']}", stranded=stranded)
     assert story.passes().figures["stranded_listed"] == (2 if first is lost else 0)
