@@ -42,9 +42,9 @@ _PROTECTED = {
 _SECRET = "spark.authenticate.secret"  # noqa: S105 (the name of a setting)
 #: Name of the Kubernetes Secret with the key `secret`, and the folder in an executor's pod where it is mounted.
 _KUBERNETES_SECRET, _MOUNTED_AT = "switchback-spark", "/etc/switchback-spark"
-#: Name of the file on which the job ends, because no input will come.
 #: Exit code of a shell that does not find what it should start.
 _NO_SPARK = "127"
+#: Name of the file on which the job ends, because no input will come.
 _FAILED = "failed"
 
 
