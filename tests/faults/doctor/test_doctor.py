@@ -11,23 +11,26 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import yaml
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
+    NewTopic,
     ResourcePatternType,
     ResourceType,
 )
@@ -36,10 +39,11 @@ from kafka_dr.domain.doctor.rights import NEEDED, OPTIONAL, NeededRight
 from lab.environment.bring_up import up
 from lab.environment.ports import free_ports
 from lab.environment.production.profile import POSTGRES
-from lab.environment.state import Lab
+from lab.environment.state import ALIASES, Lab
 from lab.environment.take_down import down
 from lab.install.jars import PROJECT
 from lab.install.setup import faketime_library
+from tests.faults.deployment.outages import restart_brokers
 from tests.faults.doctor.doctor_server import DoctorServer, examine_once
 from tests.faults.readiness.checked_site import ca_certificate
 from tests.faults.support.scene import until
@@ -125,6 +129,37 @@ def test_a_healthy_lab_yields_nothing(site: Site) -> None:
     assert said(document) == [] and document["code"] == 0
     (place,) = document["places"]
     assert place["not_examined"] == {} and len(place["examined"]) > 40
+
+
+def test_topics_that_come_and_go_and_brokers_that_restart_yield_nothing(site: Site) -> None:
+    """Every broker of both clusters restarts once, while one examination follows the other, as the command makes it."""
+    admin, churned, documents = AdminClient(site.lab.client_properties("primary", "admin")), [], []
+    restarted = threading.Event()
+
+    def churn() -> None:
+        while not restarted.wait(2.0):
+            churned.append(name := f"doctor-{uuid.uuid4().hex}")
+            # A broker that restarts may refuse: the next topic has another name.
+            with suppress(KafkaException):
+                admin.create_topics([NewTopic(name, 3)], operation_timeout=30)[name].result(60)
+                admin.delete_topics([name], operation_timeout=30)[name].result(60)
+
+    def restart() -> None:
+        try:
+            for alias in ALIASES:
+                restart_brokers(site.lab, alias, lambda: None)
+        finally:
+            restarted.set()
+
+    with ThreadPoolExecutor() as pool:
+        works = [pool.submit(churn), pool.submit(restart)]
+        while not restarted.is_set() or len(documents) < 2:
+            documents.append(site.examine())
+        for work in works:
+            work.result()
+    print(len(documents), "examinations,", len(churned), "topics")
+    assert [said(document) for document in documents] == [[]] * len(documents)
+    assert len(churned) > 4
 
 
 # -- faults in what this machine is given -----------------------------------------------------------------------------
