@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 _CONNECT_SECONDS, _READ_SECONDS = 3, 5
 #: Limit of one call, in seconds, and the slowest transfer that it allows beyond that, in bytes per second.
 _CALL_SECONDS, _SLOWEST = 10.0, 1_000_000
-#: What the first call of a process may take longer, because it loads the file system's modules and logs in.
+#: What the first call of a process may take longer, because it reads the store's connection and logs in.
 _FIRST_CALL_SECONDS = 10.0
 _ATTEMPTS, _LONGEST_PAUSE = 4, 1.0
 _S3 = ("s3", "s3a")
@@ -114,6 +114,8 @@ class FileStore:
             reraise=True,
         )
         try:
+            # Modules load outside the limit: a busy machine takes long for this, whatever the store does.
+            fsspec.get_filesystem_class(fsspec.utils.get_protocol(self.uri))
             first = 0.0 if self._client else _FIRST_CALL_SECONDS
             result: _T = attempts(_within, seconds + first, once)
         except Exception as error:
