@@ -236,13 +236,17 @@ def test_health_checks_ask_the_port_that_the_code_gives(profile: str, services: 
         assert OWN_CHECKS.get(name, CHECKS[kind]).format(name=name, port=ports.get(name)) in test, name
 
 
+#: Settings that Java itself reads.
+JAVA_SETTINGS = {"_JAVA_OPTIONS"}
+
+
 def test_settings_are_read_by_somebody() -> None:
     """Each name in an `environment` stands in the code, and each variable of Compose has a default."""
     code = "\n".join(path.read_text(encoding="utf-8") for path in (CHECKOUT / "lab").rglob("*.py"))
     named = {setting for services in SERVICES.values() for setting, _ in services.published.values()}
     for service in STACKS[PRODUCTION]["services"].values():
         for name in service.get("environment", {}):
-            assert name in named or f'"{name}"' in code, name
+            assert name in named | JAVA_SETTINGS or f'"{name}"' in code, name
     assert not re.findall(r"\$\{[A-Z0-9_]+\}", TEXT)
 
 
