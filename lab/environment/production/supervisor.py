@@ -23,6 +23,7 @@ from lab.environment.airflow_settings import COMPONENTS
 from lab.environment.production.profile import SUPERVISOR
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab
+from lab.install.jars import PROJECT
 
 LOOK_SECONDS = 0.5
 #: A component without a heartbeat for so long does nothing any more, although its process lives: a scheduler that has
@@ -59,7 +60,8 @@ def start_supervisor(lab: Lab) -> None:
     """Start the supervisor unless it runs; it starts those of Airflow's components that do not run."""
     if lab.processes.pid(SUPERVISOR) is None:
         module = "lab.environment.production.supervisor"
-        lab.processes.start(SUPERVISOR, [sys.executable, "-m", module, str(lab.root)], dict(os.environ), lab.home)
+        # In the project's folder, where Python finds the module.
+        lab.processes.start(SUPERVISOR, [sys.executable, "-m", module, str(lab.root)], dict(os.environ), PROJECT)
 
 
 def kill_components(lab: Lab) -> None:
