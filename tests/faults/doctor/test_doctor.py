@@ -99,13 +99,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A healthy lab."""
     running = os.environ.get("SWITCHBACK_DOCTOR_LAB")
     state = Path(running) if running else tmp_path_factory.mktemp("doctor") / "lab"
-    if not running:
-        up(state, True, None, None, 1, profile="production")
-    site = Site(Lab(state), tmp_path_factory.mktemp("examined"))
     try:
-        yield site
+        if not running:
+            up(state, True, None, None, 1, profile="production")
+        site = Site(Lab(state), tmp_path_factory.mktemp("examined"))
+        try:
+            yield site
+        finally:
+            site.close()
     finally:
-        site.close()
         if not running:
             down(state)
 
