@@ -114,10 +114,11 @@ class FileStore:
             reraise=True,
         )
         try:
-            # Modules load outside the limit: a busy machine takes long for this, whatever the store does.
-            fsspec.get_filesystem_class(fsspec.utils.get_protocol(self.uri))
-            first = 0.0 if self._client else _FIRST_CALL_SECONDS
-            result: _T = attempts(_within, seconds + first, once)
+            if not self._client:
+                # Modules load outside the limit: a busy machine takes long for this, whatever the store does.
+                fsspec.get_filesystem_class(fsspec.utils.get_protocol(self.uri))
+                seconds += _FIRST_CALL_SECONDS
+            result: _T = attempts(_within, seconds, once)
         except Exception as error:
             raise _unavailable(what, f"{self.uri}/{name}", error) from error
         return result

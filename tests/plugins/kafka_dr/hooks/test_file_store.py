@@ -151,6 +151,20 @@ def test_a_call_that_hangs_ends(broken: FileStore) -> None:
     assert time.monotonic() - began < 2 and Broken.calls == 1 and raised.value.may_pass
 
 
+def test_modules_that_load_slowly_are_no_store_that_hangs(
+    broken: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take longer than the limit of a call; the store answers at once."""
+    (tmp_path / "slow_to_load.py").write_text(
+        "import time\ntime.sleep(1)\nfrom fsspec.implementations.memory import MemoryFileSystem\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    fsspec.register_implementation("slow", "slow_to_load.MemoryFileSystem", clobber=True)
+    began = time.monotonic()
+    assert not FileStore("slow://bucket/prefix").has(NAME)
+    assert time.monotonic() - began >= 1
+
+
 @pytest.mark.parametrize(
     ("error", "calls", "may_pass"),
     [(OSError(f"https://key:{SECRET}@host"), 4, True), (PermissionError(SECRET), 1, False), (ValueError(), 1, False)],
