@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from http import HTTPStatus
 
 from kafka_dr.actions.doctor.connections import address_findings, look_at_all
 from kafka_dr.actions.doctor.site import Site
@@ -38,9 +37,9 @@ def airflow_units(site: Site) -> Iterator[Unit]:
     reach, works = f"reach {name}", "airflow"
     yield Unit("reach", name, partial(_reach, site, name), (f"connections {name}",))
     yield Unit("airflow", "", partial(_parts, site, name), (reach,))
-    yield Unit("dags", "", partial(_unless_refused, site, "DAGs and import errors", partial(_dags, site)), (works,))
-    yield Unit("queues", "", partial(_unless_refused, site, "tasks and pools", _pools), (works,))
     yield Unit("airflow_rights", "", partial(_rights, site), (works,))
+    yield Unit("dags", "", partial(_dags, site), ("airflow_rights",))
+    yield Unit("queues", "", partial(_pools, site), ("airflow_rights",))
 
 
 def open_api(site: Site) -> AirflowExamination:
@@ -83,32 +82,8 @@ def known_files() -> list[str]:
     return sorted(path.name for path in dags_folder().glob("*.py"))
 
 
-def _unless_refused(
-    site: Site, what: str, look: Callable[[AirflowExamination], Iterable[InstallationFinding]]
-) -> Iterable[InstallationFinding]:
-    """Return what a look at Airflow finds; if Airflow refuses the account, that the account may not read `what`."""
+def _dags(site: Site) -> Iterator[InstallationFinding]:
     api = open_api(site)
-    try:
-        return list(look(api))
-    except HookUnavailable as error:
-        if f"HTTP {HTTPStatus.FORBIDDEN.value}" not in error.seen:
-            raise
-        return [unreadable_finding(api.username, what, f"{error.reason}: {error.seen}")]
-
-
-def unreadable_finding(user: str, what: str, seen: str) -> InstallationFinding:
-    """Return the finding of something in Airflow that Switchback's account may not read."""
-    return InstallationFinding(
-        "airflow_rights",
-        what,
-        f"Switchback's account in Airflow may not read {what}",
-        f"user {user!r}: {seen}",
-        "Give the account's role the rights that runbooks/approvals_with_fab.md names for it; without them no approval"
-        " counts, and doctor cannot look at everything.",
-    )
-
-
-def _dags(site: Site, api: AirflowExamination) -> Iterator[InstallationFinding]:
     broken = list(import_findings(api.import_errors(), known_files()))
     yield from broken
     unimported = {finding.about.rpartition("/")[2].removesuffix(".py") for finding in broken}
@@ -127,11 +102,19 @@ def dag_tasks(api: AirflowExamination) -> list[DagTask]:
     ]
 
 
-def _pools(api: AirflowExamination) -> Iterator[InstallationFinding]:
+def _pools(site: Site) -> Iterator[InstallationFinding]:
+    api = open_api(site)
     return pool_findings(dag_tasks(api), api.pools())
 
 
 def _rights(site: Site) -> Iterator[InstallationFinding]:
     api = open_api(site)
     for what, seen in api.refused_reads(PLANNED_FAILOVER.dag_id, Step.APPROVE_FAILOVER).items():
-        yield unreadable_finding(api.username, what, seen)
+        yield InstallationFinding(
+            "airflow_rights",
+            what,
+            f"Switchback's account in Airflow may not read {what}",
+            f"user {api.username!r}: {seen}",
+            "Give the account's role the rights that runbooks/approvals_with_fab.md names for it; without them no"
+            " approval counts, and doctor cannot look at everything.",
+        )

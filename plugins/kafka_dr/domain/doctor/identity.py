@@ -65,9 +65,9 @@ def identity_findings(
             blocker = worker_elsewhere(worker.cluster_id, ids[worker.target])
             yield finding_of(_CHECK, f"{worker.connection} and {worker.target}", blocker)
     yield from _moved(ids, earlier, explained | used.keys())
-    right = {alias for alias in ids.keys() - explained - used.keys() if earlier.get(alias, ids[alias]) == ids[alias]}
+    correct = {alias for alias in ids.keys() - explained - used.keys() if earlier.get(alias, ids[alias]) == ids[alias]}
     for login in others:
-        if login.alias in right and login.cluster_id != ids[login.alias]:
+        if login.alias in correct and login.cluster_id != ids[login.alias]:
             yield _elsewhere(login, ids[login.alias])
 
 

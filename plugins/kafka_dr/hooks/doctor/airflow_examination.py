@@ -62,8 +62,12 @@ class AirflowExamination:
         ]
 
     def refused_reads(self, dag_id: str, gate: str) -> dict[str, str]:
-        """Return what the account may not read of runs, and Airflow's answer: runs, tasks or gates of a DAG."""
+        """Return what the account may not read, and Airflow's answer: what approvals need, and what doctor reads."""
         paths = {
+            "DAGs": "/api/v2/dags",
+            "import errors": "/api/v2/importErrors",
+            "tasks": "/api/v2/dags/{dag_id}/tasks",
+            "pools": "/api/v2/pools",
             "DAG runs": "/api/v2/dags/{dag_id}/dagRuns/{run_id}",
             "task instances": "/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances",
             "HITL details": "/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails",

@@ -34,14 +34,17 @@ def site_of(url: str) -> Site:
     return cast("Site", SimpleNamespace(connections=connections, topology=topology, of_kind=lambda *_: []))
 
 
-@pytest.mark.parametrize("check", ["dags", "queues"])
-def test_what_the_account_may_not_read_is_a_right_that_it_lacks(check: str) -> None:
-    """And no API that does not answer: the remedy is a role."""
+def test_whatever_the_account_may_not_read_is_a_right_that_it_lacks() -> None:
+    """And no API that does not answer: the remedy is a role. What needs the rights is not looked at then."""
     with served(Refusing) as url:
-        (unit,) = [unit for unit in airflow_units(site_of(url)) if unit.check == check]
-        (found,) = unit.look()
-    assert found.check == "airflow_rights" and "may not read" in found.reason and "403" in found.seen
-    assert "approvals_with_fab.md" in found.next_step and "secret" not in str(found)
+        units = {unit.check: unit for unit in airflow_units(site_of(url))}
+        found = list(units["airflow_rights"].look())
+    about = {finding.about for finding in found}
+    assert about == {"DAGs", "import errors", "tasks", "pools", "DAG runs", "task instances", "HITL details"}
+    for finding in found:
+        assert finding.check == "airflow_rights" and "may not read" in finding.reason and "403" in finding.seen
+        assert "approvals_with_fab.md" in finding.next_step and "secret" not in str(finding)
+    assert units["dags"].needs == units["queues"].needs == ("airflow_rights",)
 
 
 def test_another_error_is_that_error() -> None:
