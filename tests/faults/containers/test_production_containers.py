@@ -164,3 +164,8 @@ def test_a_killed_site_and_the_failback_are_judged(rehearsal: ContainerRoundTrip
 def test_a_planned_failover_is_judged(rehearsal: ContainerRoundTrips) -> None:
     """Clients are at primary, whether the other procedures ran before or not."""
     judged(rehearsal, lambda: rehearsal.leave(Leaving(more=3)))
+
+
+def test_the_store_failed_calls_all_along(rehearsal: ContainerRoundTrips) -> None:
+    """After the procedures: more than a few."""
+    assert failed_calls(rehearsal.lab.stack) > 10

@@ -140,11 +140,12 @@ def test_topics_that_come_and_go_and_brokers_that_restart_yield_nothing(site: Si
 
     def churn() -> None:
         while not restarted.wait(2.0):
-            churned.append(name := f"doctor-{uuid.uuid4().hex}")
+            name = f"doctor-{uuid.uuid4().hex}"
             # A broker that restarts may refuse: the next topic has another name.
             with suppress(KafkaException):
                 admin.create_topics([NewTopic(name, 3)], operation_timeout=30)[name].result(60)
                 admin.delete_topics([name], operation_timeout=30)[name].result(60)
+                churned.append(name)
 
     def restart() -> None:
         try:
