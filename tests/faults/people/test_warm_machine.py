@@ -202,6 +202,7 @@ def moved_by(machine: WarmMachine, made: LostSourceRehearsal) -> None:
     made.stop()
     runs = sorted((machine.folder / "evidence").glob("unplanned_failover-*/evidence.json"), key=os.path.getmtime)
     evidence = json.loads(runs[-1].read_text())
+    made.status["evidence"] = str(machine.folder / "evidence")
     verdict = made.check(evidence, "approver")
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert verdict.figures["positions"] > 0

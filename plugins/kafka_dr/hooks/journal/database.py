@@ -8,11 +8,14 @@ Invariants
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Row, create_engine, event
 from sqlalchemy.engine import make_url
@@ -189,6 +192,8 @@ class SqliteDatabase(Database):
                 # SQLite gives its further files the mode of this one. If the folder is missing, SQLite reports that.
                 with suppress(OSError):
                     private_file(file)
+            if "uri" not in url.query:
+                event.listen(self.engine, "do_connect", partial(_connect_existing, file))
         event.listen(self.engine, "connect", _prepare_sqlite)
         event.listen(self.engine, "begin", _begin_sqlite)
 
@@ -235,6 +240,18 @@ def _file_of(url: URL) -> Path | None:
     """Return the file of a SQLite database; None if the database is in memory."""
     name = (url.database or "").removeprefix("file:")
     return Path(name).absolute() if name and ":memory:" not in name else None
+
+
+def _connect_existing(
+    file: Path, _dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]
+) -> sqlite3.Connection:
+    """Connect to a file that exists.
+
+    Where the file was deleted, SQLite would create an empty journal, readable by all users, in the next process that
+    still has the lost journal open.
+    """
+    connection: sqlite3.Connection = sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True, **options)
+    return connection
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

@@ -436,6 +436,17 @@ def test_a_read_only_journal_can_be_read_but_not_written(file: Path) -> None:
             act()
 
 
+def test_a_journal_that_vanishes_is_not_created_anew(file: Path) -> None:
+    """A process that has it open, and reads and writes on: an empty journal would look like one without procedures."""
+    opened = Journal(f"sqlite:///{file}")
+    for path in file.parent.glob(f"{file.name}*"):
+        path.unlink()
+    for use in (opened.entries, lambda: opened.append("p", "s", "note", 0, {})):
+        with pytest.raises(SystemUnavailable, match="unable to open database file"):
+            use()
+    assert not file.exists()
+
+
 def test_a_locked_journal_ends_in_time(file: Path) -> None:
     """A writer that holds the lock for ever does not hold us for ever."""
     journal = Journal(f"sqlite:///{file}", lock_seconds=0.5)
