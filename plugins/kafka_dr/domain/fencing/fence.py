@@ -13,6 +13,7 @@ Invariants
 3. Every entry that a fence adds to refuse an operation is literal on a name of the scope; but a group whose name has
    a slash is denied by the patterns of the client's own ALLOW entries, also on other groups under these patterns. A
    scope that is `literal` has no such exception.
+4. An entry on a group whose name sorts below `*` is added after `SEARCH_END`, and removed before it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ from kafka_dr.domain.kafka_model.acl import (
 ANYONE = "User:anyone"
 #: The principal of connections without a login.
 ANONYMOUS = "User:ANONYMOUS"
+#: An entry that refuses nobody, and that ends a faulty search of KRaft's authorizer (seen on 4.3.1). After the entries
+#: on `*` this search reads entries on names that sort below `*`. At a name that shares its first character with the
+#: name asked for, the search never ends, and the broker's request handler hangs; at one that shares more, it fails.
+#: `)` is the highest of these names with one character, so the search ends before it reads any other.
+SEARCH_END = AclEntry("group", ")", "literal", "User:switchback-search-end", ANY_HOST, "read", "deny")
 
 #: All operations on a type of resource.
 _OPERATIONS = {
@@ -222,8 +228,11 @@ def _other_operations(scope: FenceScope, names: Iterable[str]) -> Iterator[AclEn
 
 
 def _lacking(rules: AclRules, entries: Iterable[AclEntry]) -> tuple[AclEntry, ...]:
-    """Return the entries that the cluster lacks, each once, those of one resource together."""
-    ordered = sorted(dict.fromkeys(entries), key=lambda e: (e.name, e.pattern))
+    """Return the entries that the cluster lacks, each once, those of one resource together; `SEARCH_END` first."""
+    wanted = dict.fromkeys(entries)
+    if any(e.resource_type == "group" and e.name < "*" for e in wanted):
+        wanted[SEARCH_END] = None
+    ordered = sorted(wanted, key=lambda e: (e != SEARCH_END, e.name, e.pattern))
     return tuple(e for e in ordered if e not in rules.entries)
 
 
