@@ -97,6 +97,8 @@ class LabConnections(Connections):
 class Answers:
     """Stand-in for Airflow's API, as far as steps use it: one person started the run, another person answers."""
 
+    username = "switchback"
+
     def __init__(self) -> None:
         self._given: dict[str, HitlAnswer] = {}
 

@@ -22,6 +22,7 @@ from lab.environment.airflow_settings import COMPONENTS, airflow_connections, da
 from lab.environment.progress import wait_until
 from lab.environment.state import Lab
 from lab.install.spark_warm_up import spark_environment
+from lab.rehearsal.run import run_dag
 from lab.rehearsal.unplanned import Accident, LostSourceRehearsal
 from tests.faults.support.on_a_terminal import ROOT, OnTerminal
 from tests.support.rehearsals import kept_if_it_fails
@@ -171,7 +172,7 @@ def test_the_standby_machine_fails_over_without_airflow(fresh_lab: Callable[...,
 
 
 def test_a_journal_lost_with_its_site_is_begun_anew(fresh_lab: Callable[..., Path], tmp_path: Path) -> None:
-    """Journal and samples are lost, too: the anchors refuse an empty journal until a person accepts it."""
+    """Journal and samples are lost, too: the anchors of an earlier run refuse an empty one until it is accepted."""
     made = LostSourceRehearsal(
         fresh_lab("identity"), tmp_path / "rehearsal", 3308, 500, scale=0.05, groups=6, recorded=False
     )
@@ -179,6 +180,9 @@ def test_a_journal_lost_with_its_site_is_begun_anew(fresh_lab: Callable[..., Pat
     machine = WarmMachine(lab, tmp_path / "machine")
     with kept_if_it_fails(lab.root, tmp_path):
         made.seed_topics()
+        # The journal of a pair without any run has nothing to lose, and nothing that was anchored.
+        backwards = {"source": "standby", "target": "primary", "reason": "a run that is refused"}
+        assert run_dag(lab, "planned_failover", backwards, timeout=300) == 1
         assert machine.prove().returncode == 0
         made.start_clients()
         made.lose_source(Accident(after=2.0))
@@ -202,7 +206,8 @@ def moved_by(machine: WarmMachine, made: LostSourceRehearsal) -> None:
     made.stop()
     runs = sorted((machine.folder / "evidence").glob("unplanned_failover-*/evidence.json"), key=os.path.getmtime)
     evidence = json.loads(runs[-1].read_text())
-    made.status["evidence"] = str(machine.folder / "evidence")
+    # The site's evidence is lost; the check reads the machine's.
+    shutil.copytree(machine.folder / "evidence", made.lab.evidence, dirs_exist_ok=True)
     verdict = made.check(evidence, "approver")
     assert verdict.passed, "\n".join(verdict.lines(limit=5))
     assert verdict.figures["positions"] > 0

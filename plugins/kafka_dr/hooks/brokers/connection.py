@@ -111,11 +111,7 @@ class ClusterConnection:
             return admin_client(self._settings, self.scope)
 
     def _forget_coordinators(self) -> None:
-        """Drop the client for group coordinators after a failure; no request of the client may be under way.
-
-        With the old client, librdkafka would abort the whole process if a coordinator's broker came back after a
-        request to this broker has timed out.
-        """
+        """Drop the client for group coordinators after a failure, and with it requests that have no answer."""
         self._group_client = None
 
     def _complain(self, error: KafkaError) -> None:
@@ -167,7 +163,7 @@ class ClusterConnection:
             return send_in_batches(list(pending), MOST_AT_ONCE, send)
 
         absent = KafkaError.UNKNOWN_TOPIC_OR_PART
-        answers = self._settled(what, items, send_batches, timeout, of_groups=False, final=absent)
+        answers = self._settled(what, items, send_batches, timeout, final=absent)
         return {item: value for item, value in answers if not is_error(value, absent)}
 
     def _settled(
@@ -177,7 +173,7 @@ class ClusterConnection:
         send: Callable[[Iterable[_T]], Iterator[tuple[_T, Future[Any]]]],
         timeout: float,
         window: RequestWindow | None = None,
-        of_groups: bool = True,
+        forget: Callable[[], None] | None = None,
         final: int | None = None,
     ) -> Iterator[tuple[_T, Any]]:
         """Send one request per item and yield each item with its answer; after a transient error, send again.
@@ -191,8 +187,8 @@ class ClusterConnection:
             timeout: seconds for all items together.
             window: the limit of requests in flight that `send` uses; this function reports to it whether each request
                 succeeded. None if `send` uses no such limit.
-            of_groups: whether the requests go to group coordinators. If True, a failed request drops the client for
-                coordinators. If False, this client stays, because other requests of the client may be under way.
+            forget: drops the client that sends the requests, after an error: this client may still wait for answers, or
+                take another broker for the coordinator. None if the client stays, because others use it meanwhile.
             final: Kafka's code of an error that is yielded as an answer.
         """
         ends_at, pending = time.monotonic() + timeout, items
@@ -208,18 +204,18 @@ class ClusterConnection:
                         unsettled.append(item)
                     else:
                         is_answer = is_error(value, final)
-                        yield item, value if is_answer else self._raise_if_error(what, item, value, of_groups)
+                        yield item, value if is_answer else self._raise_if_error(what, item, value, forget)
             if not unsettled:
                 return
-            if of_groups:
-                self._forget_coordinators()
+            if forget:
+                forget()
             time.sleep(pause)
             pending = unsettled
 
-    def _raise_if_error(self, what: str, item: Any, value: Any, of_groups: bool) -> Any:
+    def _raise_if_error(self, what: str, item: Any, value: Any, forget: Callable[[], None] | None) -> Any:
         if isinstance(error := error_in(value), KafkaError):
-            if of_groups:
-                self._forget_coordinators()
+            if forget:
+                forget()
             with self._border(f"{what} ({item})"):
                 raise KafkaException(error)
         return value

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
@@ -30,6 +34,10 @@ _ACTIVE = frozenset(
     )
 )
 _COMMIT_LIMIT = 5_000
+#: Seconds that librdkafka waits for a group's coordinator: the longest that it accepts. After a request has timed out
+#: in librdkafka, it aborts the process when the coordinator's broker comes back (librdkafka issue 4605). So the wait
+#: ends here, and the client is dropped together with the unanswered request.
+UNENDING_SECONDS = 3600.0
 
 
 class Position(NamedTuple):
@@ -190,7 +198,7 @@ def deletion_word(outcome: Any) -> str:
 class RequestWindow:
     """Limits the requests in flight: to `limit` while requests succeed, to 1 after a failure until one succeeds.
 
-    After a failure, `drained` is called once no request is in flight, before the next request is sent.
+    After a failure, `drained` is called once nobody waits for an answer any more, before the next request is sent.
     """
 
     def __init__(self, limit: int, drained: Callable[[], None]) -> None:
@@ -217,19 +225,55 @@ class RequestWindow:
 
 
 def send_pipelined(
-    items: Iterable[_T], send: Callable[[_T], Future[Any]], window: RequestWindow
+    items: Iterable[_T],
+    send: Callable[[_T], Future[Any]],
+    window: RequestWindow,
+    seconds: float,
+    ends_at: float = math.inf,
 ) -> Iterator[tuple[_T, Future[Any]]]:
-    """Send one request per item, no more in flight than `window` allows; yield each item with its future, in order."""
-    in_flight: deque[tuple[_T, Future[Any]]] = deque()
-    for item in items:
-        while in_flight and (window.draining or len(in_flight) >= window.now):
-            yield in_flight.popleft()
-        if not in_flight:
-            window.is_empty()
-        in_flight.append((item, send(item)))
-    while in_flight:
-        yield in_flight.popleft()
-    window.is_empty()
+    """Send one request per item, no more in flight than `window` allows; yield each item with its answer, in order.
+
+    Args:
+        send: sends an item's request, which has no time limit of its own (`UNENDING_SECONDS`).
+        seconds: how long to wait for the answer to one request.
+        ends_at: monotonic time at which every wait ends.
+
+    Returns:
+        Items with futures that are done. An item without an answer in time has a future with the error `_TIMED_OUT`,
+        and the window's `drained` drops the client, with which the request ends.
+    """
+    in_flight: deque[tuple[_T, Future[Any], float]] = deque()
+
+    def oldest() -> tuple[_T, Future[Any]]:
+        item, future, until = in_flight.popleft()
+        answer = await_answer(future, until)
+        if answer is not future:
+            window.saw(good=False)
+        return item, answer
+
+    try:
+        for item in items:
+            while in_flight and (window.draining or len(in_flight) >= window.now):
+                yield oldest()
+            if not in_flight:
+                window.is_empty()
+            future = send(item)
+            in_flight.append((item, future, min(time.monotonic() + seconds, ends_at)))
+        while in_flight:
+            yield oldest()
+    finally:
+        # Else a request that the caller waits for no longer could still be sent when its coordinator comes back.
+        if in_flight:
+            window.saw(good=False)
+        window.is_empty()
+
+
+def await_answer(future: Future[Any], until: float) -> Future[Any]:
+    """Wait for a future; return it if it is done at the monotonic time `until`, else one that failed as timed out."""
+    with suppress(FutureTimeout):
+        future.exception(max(0.0, until - time.monotonic()))
+        return future
+    return failed_future(KafkaError(KafkaError._TIMED_OUT, "no answer in time"))
 
 
 def failed_future(error: KafkaError) -> Future[Any]:

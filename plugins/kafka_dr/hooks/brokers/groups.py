@@ -15,14 +15,16 @@ from confluent_kafka.admin import AdminClient
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.client import growing_pauses, in_batches, outcome_of, raise_error
-from kafka_dr.hooks.brokers.connection import COORDINATOR_SECONDS, MOST_AT_ONCE, REQUEST_SECONDS, ClusterConnection
+from kafka_dr.hooks.brokers.connection import COORDINATOR_SECONDS, MOST_AT_ONCE, ClusterConnection
 from kafka_dr.hooks.brokers.descriptions import GroupInfo, Member
 from kafka_dr.hooks.brokers.group_requests import (
+    UNENDING_SECONDS,
     CommitRequest,
     GroupCommit,
     Position,
     PositionColumns,
     RequestWindow,
+    await_answer,
     commit_requests,
     deletion_word,
     failed_future,
@@ -128,15 +130,15 @@ class ClusterGroups(ClusterConnection):
             def ask(group: str) -> Future[Any]:
                 request = [ConsumerGroupTopicPartitions(group)]
                 futures = client.list_consumer_group_offsets(
-                    request, require_stable=require_stable, request_timeout=min(timeout, COORDINATOR_SECONDS)
+                    request, require_stable=require_stable, request_timeout=UNENDING_SECONDS
                 )
                 return futures[group]
 
-            yield from send_pipelined(names, ask, window)
+            yield from send_pipelined(names, ask, window, min(timeout, COORDINATOR_SECONDS))
 
         renew()
         window = RequestWindow(128, renew)
-        return self._settled("reading positions", wanted, send, timeout, window, of_groups=False)
+        return self._settled("reading positions", wanted, send, timeout, window, forget=renew)
 
     def commit(
         self, group: str, positions: Mapping[TopicPartition, int | Position], timeout: float = 60.0
@@ -179,10 +181,11 @@ class ClusterGroups(ClusterConnection):
         ends_at = time.monotonic() + timeout
         for pause in growing_pauses():
             unsettled = []
-            for request, future in send_pipelined(pending, lambda r: self._send_commit(r, ends_at), window):
-                repeat = request.settled(
-                    outcome_of(future, REQUEST_SECONDS + 5), last=time.monotonic() + pause > ends_at
-                )
+            sent = send_pipelined(
+                pending, lambda r: self._send_commit(r, ends_at), window, COORDINATOR_SECONDS, ends_at
+            )
+            for request, future in sent:
+                repeat = request.settled(outcome_of(future, 0.0), last=time.monotonic() + pause > ends_at)
                 window.saw(good=repeat is None)
                 if repeat:
                     unsettled.append(repeat)
@@ -201,12 +204,9 @@ class ClusterGroups(ClusterConnection):
             By group: `OK`, `GROUP_IS_ACTIVE` or Kafka's name of the error.
         """
         with self._border("deleting groups"):
-            futures = send_pipelined(
-                dict.fromkeys(names),
-                lambda group: self._send_deletion(group, timeout),
-                RequestWindow(128, self._forget_coordinators),
-            )
-            return {group: deletion_word(outcome_of(future, timeout + 5)) for group, future in futures}
+            window = RequestWindow(128, self._forget_coordinators)
+            futures = send_pipelined(dict.fromkeys(names), self._send_deletion, window, timeout)
+            return {group: deletion_word(outcome_of(future, 0.0)) for group, future in futures}
 
     def delete_positions(self, positions: Mapping[str, Iterable[TopicPartition]]) -> dict[str, KafkaUnavailable]:
         """Delete single positions by group; return the error of each group that the brokers refuse.
@@ -272,24 +272,26 @@ class ClusterGroups(ClusterConnection):
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
         def send(pending: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
             for batch in in_batches(list(pending), MOST_AT_ONCE):
-                yield from self._coordinators().describe_consumer_groups(batch, request_timeout=timeout).items()
+                until = time.monotonic() + timeout
+                sent = self._coordinators().describe_consumer_groups(batch, request_timeout=UNENDING_SECONDS)
+                yield from ((name, await_answer(future, until)) for name, future in sent.items())
 
-        return {name: _group(answer) for name, answer in self._settled("describing groups", names, send, timeout)}
+        described = self._settled("describing groups", names, send, timeout, forget=self._forget_coordinators)
+        return {name: _group(answer) for name, answer in described}
 
     def _send_commit(self, request: CommitRequest, ends_at: float) -> Future[Any]:
         if time.monotonic() > ends_at:
             return failed_future(KafkaError(KafkaError._TIMED_OUT, "not sent: out of time"))
         wire = ConsumerGroupTopicPartitions(request.commit.group, request.wire())
-        seconds = max(0.1, min(ends_at - time.monotonic(), COORDINATOR_SECONDS))
         try:
-            return self._coordinators().alter_consumer_group_offsets([wire], request_timeout=seconds)[
+            return self._coordinators().alter_consumer_group_offsets([wire], request_timeout=UNENDING_SECONDS)[
                 request.commit.group
             ]
         except KafkaException as error:
             return failed_future(error.args[0])
 
-    def _send_deletion(self, group: str, timeout: float) -> Future[Any]:
-        return self._coordinators().delete_consumer_groups([group], request_timeout=timeout)[group]
+    def _send_deletion(self, group: str) -> Future[Any]:
+        return self._coordinators().delete_consumer_groups([group], request_timeout=UNENDING_SECONDS)[group]
 
 
 def _state(state: Any) -> str:

@@ -127,7 +127,7 @@ class ClusterTopics(ClusterConnection):
             yield from self._admin.create_topics(new, request_timeout=timeout, operation_timeout=timeout).items()
 
         exists = KafkaError.TOPIC_ALREADY_EXISTS
-        for _ in self._settled("creating topics", list(topics), send, timeout, of_groups=False, final=exists):
+        for _ in self._settled("creating topics", list(topics), send, timeout, final=exists):
             pass
 
     def add_partitions(self, totals: Mapping[str, int], timeout: float = 60.0) -> None:
@@ -142,7 +142,7 @@ class ClusterTopics(ClusterConnection):
             yield from self._admin.create_partitions(new, request_timeout=timeout).items()
 
         enough = KafkaError.INVALID_PARTITIONS
-        for _ in self._settled("adding partitions", list(totals), send, timeout, of_groups=False, final=enough):
+        for _ in self._settled("adding partitions", list(totals), send, timeout, final=enough):
             pass
 
     def await_leaders(self, partitions: Mapping[str, int], timeout: float = 60.0) -> None:
@@ -314,7 +314,7 @@ class ClusterTopics(ClusterConnection):
             for wire, future in send_in_batches(list(pending), MOST_AT_ONCE, ask):
                 yield TopicPartition(wire.topic, wire.partition), future
 
-        answers = self._settled("listing offsets", dict.fromkeys(wanted), send, timeout, of_groups=False)
+        answers = self._settled("listing offsets", dict.fromkeys(wanted), send, timeout)
         return {partition: info.offset for partition, info in answers}
 
     def _look_up_leaders(self) -> None:

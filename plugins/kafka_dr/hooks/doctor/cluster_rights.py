@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, TopicCollection
 
 from kafka_dr.hooks.brokers.client import in_service, kafka_border, outcome_of, raise_error, send_in_batches
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
+from kafka_dr.hooks.brokers.group_requests import UNENDING_SECONDS
 
 _AUTHORIZATION = frozenset(
     {
@@ -53,7 +54,9 @@ class ClusterRights:
         admin = self._cluster.admin
 
         def send(batch: list[str]) -> dict[str, Future[Any]]:
-            return admin.describe_consumer_groups(batch, include_authorized_operations=True, request_timeout=_SECONDS)
+            return admin.describe_consumer_groups(
+                batch, include_authorized_operations=True, request_timeout=UNENDING_SECONDS
+            )
 
         return self._by_name("asking for rights on groups", send_in_batches(sorted(names), _AT_ONCE, send))
 

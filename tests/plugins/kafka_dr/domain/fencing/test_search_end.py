@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from os.path import commonprefix
+from itertools import takewhile
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ def search_ends(entries: Iterable[AclEntry], asked: str) -> bool:
     that does not exist at more.
     """
     for name in sorted({e.name for e in entries if e.resource_type == "group" and e.name < "*"}, reverse=True):
-        shared = len(commonprefix([asked, name]))
+        shared = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(asked, name, strict=False))))
         if shared < len(name):
             return shared == 0
     return True

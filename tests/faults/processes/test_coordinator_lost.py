@@ -1,0 +1,108 @@
+"""The broker that coordinates groups goes and comes back while a process sends requests about groups."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lab.environment.brokers import start_broker
+from lab.environment.state import Lab
+from tests.faults.deployment.one_broker import one_broker
+from tests.faults.support.scene import until
+
+ALIAS, TOPIC, GROUPS, SECONDS = "primary", "__lost", [f"lost-{number}" for number in range(300)], 60.0
+BROKER = f"broker-{ALIAS}"
+#: Longer than one request is waited for (10 s), so some requests have ended unanswered when the broker is back.
+AWAY = 14.0
+#: Does one thing again and again until its input ends; prints how it went, each time.
+USER = """
+import json, sys, threading
+config, groups, topic, use = json.loads(sys.stdin.readline())
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.errors import KafkaUnavailable
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
+cluster, ended = KafkaCluster("primary", config), threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+
+def good():
+    if use == "positions":
+        return all(cluster.positions(groups, timeout=13).values())
+    if use == "descriptions":
+        return len(cluster._described_groups(groups, 13)) == len(groups)
+    if use == "commits":
+        wanted = {group: {TopicPartition(topic, 0): 1} for group in groups}
+        return all(set(o.values()) == {"ok"} for o in cluster.commit_many(wanted.items(), timeout=13).values())
+    return set(cluster.delete_groups([f"no-{group}" for group in groups], timeout=13).values()) == {"ok"}
+
+while not ended.wait(0.2):
+    try:
+        print("good" if good() else "bad", flush=True)
+    except KafkaUnavailable:
+        print("bad", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One broker with the groups."""
+    with one_broker(tmp_path_factory.mktemp("lab") / "state", "scram") as started:
+        admin = AdminClient(started.client_properties(ALIAS, "admin"))
+        admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(SECONDS)
+        for group in GROUPS:
+            place = ConsumerGroupTopicPartitions(group, [TopicPartition(TOPIC, 0, 1)])
+            admin.alter_consumer_group_offsets([place])[group].result(SECONDS)
+        yield started
+
+
+def killed(lab: Lab) -> None:
+    """Killed with -9, and started again."""
+    os.kill(lab.processes.pid(BROKER), signal.SIGKILL)
+    time.sleep(AWAY)
+    start_broker(lab, ALIAS)
+
+
+def frozen(lab: Lab) -> None:
+    """Frozen: connections stay, and nothing answers."""
+    os.kill(lab.processes.pid(BROKER), signal.SIGSTOP)
+    time.sleep(AWAY)
+    os.kill(lab.processes.pid(BROKER), signal.SIGCONT)
+
+
+@pytest.mark.parametrize("away", [killed, frozen])
+@pytest.mark.parametrize("use", ["positions", "descriptions", "commits", "deletions"])
+def test_the_process_outlives_its_coordinator(lab: Lab, use: str, away: Callable[[Lab], None], tmp_path: Path) -> None:
+    """Three times; librdkafka would abort a process in which a request had timed out (issue 4605)."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "plugins")}
+    shown = tmp_path / "shown.log"
+    with (
+        shown.open("a") as out,
+        subprocess.Popen(
+            [sys.executable, "-c", USER], stdin=subprocess.PIPE, stdout=out, text=True, env=environment
+        ) as user,
+    ):
+        user.stdin.write(json.dumps([lab.client_properties(ALIAS, "admin"), GROUPS, TOPIC, use]) + "\n")
+        user.stdin.flush()
+
+        def went_well() -> bool:
+            assert user.poll() is None, f"ended with {user.returncode}: {shown.read_text()}"
+            return shown.read_text().endswith("good\n")
+
+        for _ in range(3):
+            until(went_well, f"{use} with the broker", SECONDS)
+            away(lab)
+            with shown.open("a") as log:
+                log.write("the broker is back\n")
+            until(went_well, f"{use} after the broker is back", SECONDS)
+        user.stdin.close()
+        assert user.wait(SECONDS) == 0
+    assert "bad" in shown.read_text(), "no request ended without an answer"
