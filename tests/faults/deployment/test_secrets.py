@@ -198,10 +198,10 @@ def test_what_is_broken_ends_the_run_with_its_reason(
     planted: Planted, place: tuple[str, ...], connection: str, said: str
 ) -> None:
     """The error is the one that was meant to carry a secret; Airflow's API is asked at the gate only."""
-    step = GATE if place == API else "check_readiness"
+    steps = (GATE,) if place == API else ("open_procedure", "check_readiness")
     evidence = planted.run(naming(*place, connection=connection), approve=place == API)
-    assert evidence["outcome"] in ("refused", "returned")
-    failed = [row for row in evidence["steps"] if row["id"] == step]
+    assert evidence["outcome"] in ("refused", "returned") and evidence["failing_step"] in steps
+    failed = [row for row in evidence["steps"] if row["id"] == evidence["failing_step"]]
     assert failed and said in str(failed)
 
 
