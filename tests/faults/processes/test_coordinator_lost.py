@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
+from kafka_dr.hooks.brokers.cluster import KafkaCluster
 
 from lab.environment.brokers import start_broker
 from lab.environment.state import Lab
@@ -56,11 +56,16 @@ while not ended.wait(0.2):
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """One broker with the groups."""
     with one_broker(tmp_path_factory.mktemp("lab") / "state", "scram") as started:
-        admin = AdminClient(started.client_properties(ALIAS, "admin"))
-        admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(SECONDS)
-        for group in GROUPS:
-            place = ConsumerGroupTopicPartitions(group, [TopicPartition(TOPIC, 0, 1)])
-            admin.alter_consumer_group_offsets([place])[group].result(SECONDS)
+        cluster = KafkaCluster(ALIAS, started.client_properties(ALIAS, "admin"))
+        cluster.create_topic(TOPIC, 1, 1, {})
+
+        def committed() -> bool:
+            """A position that is committed just after the topic was created may be dropped, without an error."""
+            wanted = {group: {TopicPartition(TOPIC, 0): 1} for group in GROUPS}
+            cluster.commit_many(wanted.items())
+            return all(cluster.positions(GROUPS).values())
+
+        until(committed, "all positions", SECONDS)
         yield started
 
 
