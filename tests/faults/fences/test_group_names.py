@@ -10,8 +10,8 @@ from kafka_dr.vocabulary import Step
 from tests.support.staged_lab import Stage, acl
 
 REFUSED, TOPIC = "GROUP_AUTHORIZATION_FAILED", "orders"
-#: Two that share one character, two that share more, and one beside them.
-GROUPS = ("$GROUP", "${GROUP}", "${GROUP_ID}", " orders", " old", "orders")
+#: Names that share one character, names that share more, and one beside them.
+GROUPS = ("$GROUP", "${GROUP}", "${GROUP_ID}", "%app", "%app%", "orders")
 #: More than a broker has request handlers (`num.io.threads`): each request that never ends takes one.
 ASKED = 20
 
@@ -26,7 +26,7 @@ def test_the_broker_answers_for_every_group(fresh_lab: Callable[..., Path]) -> N
         assert stage.commit("admin", group, TOPIC, 0) == "ok"
     before = stage.acls()
     procedure = stage.fenced("names")
-    assert len(stage.run(procedure, Step.DRAIN_CONSUMERS)["groups"]) >= len(GROUPS)
+    assert set(stage.run(procedure, Step.DRAIN_CONSUMERS)["groups"]) >= set(GROUPS)
     for _ in range(ASKED):
         positions = procedure.systems.source.positions(GROUPS)
         assert [group for group in GROUPS if not positions[group]] == []
