@@ -294,9 +294,9 @@ def serialise_requests(decoder: Any) -> None:
     send, lock = decoder.send, RLock()
 
     @wraps(send)
-    def send_alone(self: Any, message: Any) -> Any:
+    def send_alone(*arguments: Any, **named: Any) -> Any:
         with lock:
-            return send(self, message)
+            return send(*arguments, **named)
 
     decoder.send = send_alone
 

@@ -372,9 +372,9 @@ class Supervised:
     def __init__(self, wait_seconds: float) -> None:
         self._wait_seconds, self._asked, self._all_asked = wait_seconds, "", Barrier(4)
 
-    def send(self, message: str) -> str:
+    def send(self, msg: str) -> str:
         """Return the answer to the newest question, once four have asked or the time is up."""
-        self._asked = message
+        self._asked = msg
         with suppress(BrokenBarrierError):
             self._all_asked.wait(self._wait_seconds)
         return f"answer to {self._asked}"
@@ -396,3 +396,4 @@ def test_threads_ask_the_supervisor_one_after_another() -> None:
     assert len(set(asked_at_once(unlocked(60.0)))) == 1
     connections_module.serialise_requests(unlocked)
     assert asked_at_once(unlocked(0.05)) == [f"answer to {one}" for one in "abcd"]
+    assert unlocked(0.05).send(msg="e") == "answer to e", "Airflow asks both ways"
