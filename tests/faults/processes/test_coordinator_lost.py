@@ -111,3 +111,15 @@ def test_the_process_outlives_its_coordinator(lab: Lab, use: str, away: Callable
         user.stdin.close()
         assert user.wait(SECONDS) == 0
     assert "bad" in shown.read_text(), "no request ended without an answer"
+
+
+def test_a_commit_that_was_given_up_is_not_sent_late(lab: Lab) -> None:
+    """Its outcome says that it timed out, and it stays out when the broker is back."""
+    cluster = KafkaCluster(ALIAS, lab.client_properties(ALIAS, "admin"))
+    place = TopicPartition(TOPIC, 0)
+    assert cluster.commit(GROUPS[0], {place: 1}) == {place: "ok"}
+    os.kill(lab.processes.pid(BROKER), signal.SIGKILL)
+    assert cluster.commit(GROUPS[0], {place: 99}, timeout=AWAY) == {place: "_TIMED_OUT"}
+    start_broker(lab, ALIAS)
+    time.sleep(5)
+    assert cluster.positions([GROUPS[0]])[GROUPS[0]][place].offset == 1
