@@ -22,7 +22,7 @@ from tests.faults.support.scene import until
 
 ALIAS, TOPIC, GROUPS, SECONDS = "primary", "__lost", [f"lost-{number}" for number in range(300)], 60.0
 BROKER = f"broker-{ALIAS}"
-#: Longer than one request is waited for (10 s), so some requests have ended unanswered when the broker is back.
+#: Longer than requests are waited for (8 s), so some have ended unanswered when the broker is back.
 AWAY = 14.0
 #: Does one thing again and again until its input ends; prints how it went, each time.
 USER = """
@@ -36,13 +36,13 @@ threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).st
 
 def good():
     if use == "positions":
-        return all(cluster.positions(groups, timeout=13).values())
+        return all(cluster.positions(groups, timeout=8).values())
     if use == "descriptions":
-        return len(cluster._described_groups(groups, 13)) == len(groups)
+        return len(cluster._described_groups(groups, 8)) == len(groups)
     if use == "commits":
         wanted = {group: {TopicPartition(topic, 0): 1} for group in groups}
-        return all(set(o.values()) == {"ok"} for o in cluster.commit_many(wanted.items(), timeout=13).values())
-    return set(cluster.delete_groups([f"no-{group}" for group in groups], timeout=13).values()) == {"ok"}
+        return all(set(o.values()) == {"ok"} for o in cluster.commit_many(wanted.items(), timeout=8).values())
+    return set(cluster.delete_groups([f"no-{group}" for group in groups], timeout=8).values()) == {"ok"}
 
 while not ended.wait(0.2):
     try:
