@@ -35,6 +35,7 @@ from kafka_dr.commands.without_airflow.requested_run import (
     write_run,
 )
 from kafka_dr.commands.without_airflow.scheduler_check import SchedulerCheck
+from kafka_dr.commands.without_airflow.task_log import read_failure
 from kafka_dr.commands.without_airflow.terminal import Terminal, redirect_output
 from kafka_dr.config.settings import Topology, load_topology
 from kafka_dr.connections import Connections
@@ -239,7 +240,10 @@ class Conductor:
             state, tasks = self._look()
             self._print(tasks)
             if state in _ENDED and not self._after_gates:
-                return self._say_ending(ending_of(self._topology, self._evidence_id(), self._run.dag_id, state, tasks))
+                failure = partial(read_failure, self._home / "logs", self._run.dag_id, self._run.run_id)
+                observed = self._procedure and self._procedure.id
+                ending = ending_of(self._topology, observed, self._run.dag_id, state, tasks, failure)
+                return self._say_ending(ending)
             if state in _ENDED:
                 self._account.clear(self._run.dag_id, self._run.run_id, self._after_gates)
                 self._after_gates = []
@@ -353,9 +357,6 @@ class Conductor:
     def _resume_command(self) -> str:
         own_database = f" --own-database {self._options.own_database}" if self._options.own_database else ""
         return f"python -m kafka_dr.commands.run_procedure --resume {self._run.run_id} --as {self._user}{own_database}"
-
-    def _evidence_id(self) -> str | None:
-        return self._procedure.id if self._procedure is not None else None
 
     def _say_ending(self, ending: Ending) -> int:
         if ending.outcome == "failed" and self._run.dag_id != _ABORT:

@@ -16,8 +16,10 @@ from kafka_dr.commands.without_airflow import private_airflow, requested_run
 from kafka_dr.commands.without_airflow.airflow_supervisor import end_processes
 from kafka_dr.commands.without_airflow.ending import ending_of
 from kafka_dr.commands.without_airflow.own_database import own_database_environment
+from kafka_dr.commands.without_airflow.task_log import read_failure
 from kafka_dr.config.settings import load_topology
 from kafka_dr.errors import BadInput
+from kafka_dr.hooks.airflow_api import TaskInstance
 from kafka_dr.procedure.find import request_of
 from kafka_dr.procedures import PROCEDURES
 from kafka_dr.vocabulary import Entry, Step
@@ -209,8 +211,27 @@ def test_how_it_ended(bench: Any, dag_id: str, outcome: str | None, state: str, 
         (folder / "evidence.json").write_text(
             json.dumps({"outcome": outcome, "failing_step": "forecast", "reason_for_outcome": "a\nb"})
         )
-    ending = ending_of(topology, "p", dag_id, state, [SimpleNamespace(task_id="forecast", state="failed")])
+    tasks = [SimpleNamespace(task_id="forecast", state="failed")]
+    ending = ending_of(topology, "p", dag_id, state, tasks, lambda task: f"the log of {task.task_id}")
     assert (ending.outcome, ending.good) == (said, good) and "\n" not in ending.reason
+    assert (ending.reason == "the log of forecast") is (outcome is None and not good)
+
+
+def test_a_reason_is_read_from_the_newest_trys_log(tmp_path: Path) -> None:
+    """Of lines in Airflow's form; what is cut off, or has another form, hides none."""
+    task = TaskInstance("open_procedure", "failed", -1, 2, None, None)
+    folder = tmp_path / "dag_id=d/run_id=manual__2026-11-29T12:00:00+00:00/task_id=open_procedure"
+    assert read_failure(tmp_path, "d", "manual__2026-11-29T12:00:00+00:00", task) == ""
+    folder.mkdir(parents=True)
+    lines = [
+        {"event": "started"},
+        {"error_detail": [{"exc_value": "first"}, {"exc_value": "The journal lost\nentries"}]},
+        {"error_detail": None},
+    ]
+    (folder / "attempt=1.log").write_text(json.dumps({"error_detail": [{"exc_value": "an earlier try"}]}))
+    (folder / "attempt=2.log").write_text("\n".join(map(json.dumps, lines)) + '\n{"error_detail": [{"exc_va')
+    found = read_failure(tmp_path, "d", "manual__2026-11-29T12:00:00+00:00", task)
+    assert found.startswith("The journal lost") and found.endswith("entries") and "\n" not in found
 
 
 def test_a_folder_becomes_airflows_home(tmp_path: Path) -> None:
