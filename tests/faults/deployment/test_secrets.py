@@ -188,7 +188,7 @@ BROKEN = {
     "Connect that repeats the login": (CONNECT, "connect_parrot", "HTTP 403"),
     "a stack trace with a JAAS line": (CONNECT, "connect_telling", "Invalid value ScramLoginModule"),
     "a wrong password of Airflow's": (API, "api_wrong", "no token"),
-    "Airflow that repeats the token": (API, "api_parrot", "HTTP 403"),
+    "another Airflow, which would repeat the token": (API, "api_parrot", "names another API server"),
     "a YARN that sends secrets unencrypted": (SPARK, "spark_yarn", "would send the secret of Spark's jobs unencrypted"),
 }
 

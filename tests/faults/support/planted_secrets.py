@@ -123,13 +123,16 @@ class TellingConnect(Parrot):
     behind, trace = "", ""
 
     def do_GET(self) -> None:
-        """What Connect answers, with failed tasks."""
-        answer = requests.get(self.behind + self.path, timeout=10)
+        """What Connect answers, with failed tasks; a request that tests the right to change offsets changes none."""
+        kind = {"Content-Type": "application/json"}
+        answer = requests.request(self.command, self.behind + self.path, data=self.content(), headers=kind, timeout=10)
         document = answer.json()
         if self.path.endswith("/status"):
             document["connector"] |= {"state": "FAILED", "trace": self.trace}
             document["tasks"] = [{"id": 0, "worker_id": "w", "state": "FAILED", "trace": self.trace}]
         self.answer(answer.status_code, document)
+
+    do_PATCH = do_GET
 
 
 def parrot(kind: type[Parrot], **settings: Any) -> AbstractContextManager[str]:

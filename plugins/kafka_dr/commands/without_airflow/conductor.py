@@ -241,7 +241,7 @@ class Conductor:
             self._print(tasks)
             if state in _ENDED and not self._after_gates:
                 failure = partial(read_failure, self._home / "logs", self._run.dag_id, self._run.run_id)
-                observed = self._procedure and self._procedure.id
+                observed = self._procedure.id if self._procedure else None
                 ending = ending_of(self._topology, observed, self._run.dag_id, state, tasks, failure)
                 return self._say_ending(ending)
             if state in _ENDED:
