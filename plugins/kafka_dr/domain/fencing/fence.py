@@ -31,16 +31,12 @@ from kafka_dr.domain.kafka_model.acl import (
     ResourceNames,
     implied_by,
 )
+from kafka_dr.domain.kafka_model.search_end import SEARCH_END, need_search_end, order_additions
 
 #: Stands for any principal that no ACL entry names.
 ANYONE = "User:anyone"
 #: The principal of connections without a login.
 ANONYMOUS = "User:ANONYMOUS"
-#: An entry that refuses nobody, and that ends a faulty search of KRaft's authorizer (seen on 4.3.1). After the entries
-#: on `*` this search reads entries on names that sort below `*`. At a name that shares its first character with the
-#: name asked for, the search never ends, and the broker's request handler hangs; at one that shares more, it fails.
-#: `)` is the highest of these names with one character, so the search ends before it reads any other.
-SEARCH_END = AclEntry("group", ")", "literal", "User:switchback-search-end", ANY_HOST, "read", "deny")
 
 #: All operations on a type of resource.
 _OPERATIONS = {
@@ -229,10 +225,10 @@ def _other_operations(scope: FenceScope, names: Iterable[str]) -> Iterator[AclEn
 
 def _lacking(rules: AclRules, entries: Iterable[AclEntry]) -> tuple[AclEntry, ...]:
     """Return the entries that the cluster lacks, each once, those of one resource together; `SEARCH_END` first."""
-    wanted = dict.fromkeys(entries)
-    if any(e.resource_type == "group" and e.name < "*" for e in wanted):
-        wanted[SEARCH_END] = None
-    ordered = sorted(wanted, key=lambda e: (e != SEARCH_END, e.name, e.pattern))
+    wanted = list(entries)
+    if need_search_end(wanted):
+        wanted.append(SEARCH_END)
+    ordered = order_additions(sorted(wanted, key=lambda e: (e.name, e.pattern)))
     return tuple(e for e in ordered if e not in rules.entries)
 
 

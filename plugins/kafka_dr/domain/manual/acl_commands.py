@@ -9,6 +9,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
+from kafka_dr.domain.kafka_model.search_end import SEARCH_END
 from kafka_dr.domain.manual.context import ToolAccess
 from kafka_dr.errors import BadInput
 
@@ -52,10 +53,14 @@ def acl_commands(place: ToolAccess, verb: str, entries: Iterable[AclEntry]) -> l
 
     ALLOW entries are added first and removed last, because a topic without any ACL entry may be open to everyone, and
     the topic's first ACL entry closes the topic to every principal that no ALLOW entry names. For the same reason one
-    command has all operations of a principal on a resource.
+    command has all operations of a principal on a resource. `SEARCH_END` has a command of its own, the first or last.
     """
+    given = set(entries)
+    if SEARCH_END in given and len(given) > 1:
+        end, others = acl_commands(place, verb, [SEARCH_END]), acl_commands(place, verb, given - {SEARCH_END})
+        return [*end, *others] if verb == "add" else [*others, *end]
     operations: dict[tuple[_Holder, str], list[str]] = {}
-    for entry in sorted(set(entries)):
+    for entry in sorted(given):
         holder = _Holder(entry.permission, entry.principal, entry.host, entry.resource_type, entry.pattern)
         operations.setdefault((holder, entry.name), []).append(entry.operation)
     names: dict[tuple[_Holder, tuple[str, ...]], list[str]] = {}

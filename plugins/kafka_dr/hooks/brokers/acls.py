@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from kafka_dr.domain.kafka_model.acl import AclEntry, Authorizer
+from kafka_dr.domain.kafka_model.search_end import order_additions, order_removals
 from kafka_dr.errors import BadInput, KafkaUnavailable
 from kafka_dr.hooks.brokers.client import in_service, kafka_border, outcome_of
 from kafka_dr.hooks.brokers.cluster import KafkaCluster
@@ -127,7 +128,7 @@ class ClusterAcls:
             )
 
     def add(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> None:
-        """Add ACL entries, in the given order; ACL entries that exist already are left unchanged.
+        """Add ACL entries in the given order, `SEARCH_END` first; ACL entries that exist already are left unchanged.
 
         Adjacent entries of one resource are added by one request, because the first entry of a topic without entries
         refuses every operation to all principals that no ALLOW entry names.
@@ -135,7 +136,7 @@ class ClusterAcls:
         Args:
             timeout: limit of each request, in seconds.
         """
-        for part in in_requests(dict.fromkeys(entries), MOST_ADDED):
+        for part in in_requests(order_additions(entries), MOST_ADDED):
             with kafka_border(self._alias, f"adding {len(part)} ACL entries"):
                 bindings = [_binding(entry) for entry in part]
                 for future in self._admin.create_acls(bindings, request_timeout=timeout).values():
@@ -144,13 +145,13 @@ class ClusterAcls:
     def remove(self, entries: Iterable[AclEntry], timeout: float = _SECONDS) -> frozenset[AclEntry]:
         """Remove exactly these ACL entries, and no similar entry; return the entries that existed.
 
-        All entries of one resource are removed by one request.
+        All entries of one resource are removed by one request, `SEARCH_END` by the last.
 
         Args:
             timeout: limit of each request, in seconds.
         """
         existed: set[AclEntry] = set()
-        for part in in_requests(sorted(set(entries)), MOST_REMOVED):
+        for part in in_requests(order_removals(entries), MOST_REMOVED):
             with kafka_border(self._alias, f"removing {len(part)} ACL entries"):
                 futures = self._admin.delete_acls([_filter(entry) for entry in part], request_timeout=timeout).values()
                 existed |= {_entry(binding) for future in futures for binding in future.result(timeout + 5)}

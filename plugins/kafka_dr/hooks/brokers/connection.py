@@ -112,6 +112,7 @@ class ClusterConnection:
 
     def _forget_coordinators(self) -> None:
         """Drop the client for group coordinators after a failure, and with it requests that have no answer."""
+        self.complaint()
         self._group_client = None
 
     def _complain(self, error: KafkaError) -> None:

@@ -1,11 +1,11 @@
-"""Requests to group coordinators that commit or delete positions: many in flight, each with its own outcome."""
+"""Requests to group coordinators about positions and groups: many in flight, each with its own outcome."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
@@ -218,7 +218,7 @@ class RequestWindow:
             self.now = self.limit
 
     def is_empty(self) -> None:
-        """Learn that no request is in flight; after a failed request, call `drained` once."""
+        """Learn that no answer is waited for; after a failed request, call `drained` once."""
         if self.draining:
             self.draining = False
             self._drained()
@@ -230,7 +230,7 @@ def send_pipelined(
     window: RequestWindow,
     seconds: float,
     ends_at: float = math.inf,
-) -> Iterator[tuple[_T, Future[Any]]]:
+) -> Generator[tuple[_T, Future[Any]]]:
     """Send one request per item, no more in flight than `window` allows; yield each item with its answer, in order.
 
     Args:

@@ -6,7 +6,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException
@@ -14,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
-from kafka_dr.hooks.brokers.client import growing_pauses, in_batches, outcome_of, raise_error
+from kafka_dr.hooks.brokers.client import growing_pauses, in_batches, is_transient, outcome_of, raise_error
 from kafka_dr.hooks.brokers.connection import COORDINATOR_SECONDS, MOST_AT_ONCE, ClusterConnection
 from kafka_dr.hooks.brokers.descriptions import GroupInfo, Member
 from kafka_dr.hooks.brokers.group_requests import (
@@ -33,6 +35,7 @@ from kafka_dr.hooks.brokers.group_requests import (
 from kafka_dr.vocabulary import COMMITS_TOPIC
 
 _UNKNOWN = "unknown"
+_OUT_OF_TIME = KafkaError(KafkaError._TIMED_OUT, "not sent: out of time")
 #: Seconds between two lists of groups, and how often groups are listed at most for one answer.
 _BETWEEN_LOOKS, _MOST_LOOKS = 1.0, 4
 _STATES = {
@@ -120,14 +123,18 @@ class ClusterGroups(ClusterConnection):
         """
         if not (wanted := dict.fromkeys(groups)):
             return iter(())
-        client: AdminClient
+        client: AdminClient | None = None
 
-        def renew() -> None:
+        def forget() -> None:
             nonlocal client
-            client = self._reading_client = self._new_client()
+            self.complaint()
+            client = self._reading_client = None
 
         def send(names: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
             def ask(group: str) -> Future[Any]:
+                nonlocal client
+                if client is None:
+                    client = self._reading_client = self._new_client()
                 request = [ConsumerGroupTopicPartitions(group)]
                 futures = client.list_consumer_group_offsets(
                     request, require_stable=require_stable, request_timeout=UNENDING_SECONDS
@@ -136,9 +143,8 @@ class ClusterGroups(ClusterConnection):
 
             yield from send_pipelined(names, ask, window, min(timeout, COORDINATOR_SECONDS))
 
-        renew()
-        window = RequestWindow(128, renew)
-        return self._settled("reading positions", wanted, send, timeout, window, forget=renew)
+        window = RequestWindow(128, forget)
+        return self._settled("reading positions", wanted, send, timeout, window, forget)
 
     def commit(
         self, group: str, positions: Mapping[TopicPartition, int | Position], timeout: float = 60.0
@@ -161,7 +167,8 @@ class ClusterGroups(ClusterConnection):
         Args:
             commits: groups with their positions; may be a generator. Plain offsets carry no metadata.
             on_result: called with each group's outcomes as soon as they are final, in the caller's thread.
-            timeout: seconds for all groups together; positions not sent by then have the outcome `_TIMED_OUT`.
+            timeout: seconds for all groups together; positions not sent or not answered by then have the outcome
+                `_TIMED_OUT`. Of these a broker may still commit what it had received, so the caller reads them back.
 
         Returns:
             Per group and partition: `OK`, Kafka's name of the error, or `GROUP_IS_ACTIVE`: the group has members or
@@ -181,32 +188,41 @@ class ClusterGroups(ClusterConnection):
         ends_at = time.monotonic() + timeout
         for pause in growing_pauses():
             unsettled = []
-            sent = send_pipelined(
-                pending, lambda r: self._send_commit(r, ends_at), window, COORDINATOR_SECONDS, ends_at
-            )
-            for request, future in sent:
-                repeat = request.settled(outcome_of(future, 0.0), last=time.monotonic() + pause > ends_at)
-                window.saw(good=repeat is None)
-                if repeat:
-                    unsettled.append(repeat)
-                elif request.commit.done:
-                    settle(request.commit)
+            send = partial(self._send_commit, ends_at=ends_at)
+            with closing(send_pipelined(pending, send, window, COORDINATOR_SECONDS, ends_at)) as sent:
+                for request, future in sent:
+                    repeat = request.settled(outcome_of(future, 0.0), last=time.monotonic() + pause > ends_at)
+                    window.saw(good=repeat is None)
+                    if repeat:
+                        unsettled.append(repeat)
+                    elif request.commit.done:
+                        settle(request.commit)
             if not unsettled:
                 break
             time.sleep(pause)
             pending = unsettled
         return results
 
-    def delete_groups(self, names: Iterable[str], timeout: float = 60.0) -> dict[str, str]:
+    def delete_groups(self, names: Iterable[str], timeout: float = 300.0) -> dict[str, str]:
         """Delete groups with all their positions; for a group that does not exist the outcome is `OK`.
+
+        Args:
+            timeout: seconds for all groups together; groups not answered for by then have the outcome `_TIMED_OUT`.
 
         Returns:
             By group: `OK`, `GROUP_IS_ACTIVE` or Kafka's name of the error.
         """
-        with self._border("deleting groups"):
-            window = RequestWindow(128, self._forget_coordinators)
-            futures = send_pipelined(dict.fromkeys(names), self._send_deletion, window, timeout)
-            return {group: deletion_word(outcome_of(future, 0.0)) for group, future in futures}
+        window, ends_at = RequestWindow(128, self._forget_coordinators), time.monotonic() + timeout
+        send, outcomes = partial(self._send_deletion, ends_at=ends_at), {}
+        with (
+            self._border("deleting groups"),
+            closing(send_pipelined(dict.fromkeys(names), send, window, COORDINATOR_SECONDS, ends_at)) as sent,
+        ):
+            for group, future in sent:
+                outcome = outcome_of(future, 0.0)
+                window.saw(good=not is_transient(outcome))
+                outcomes[group] = deletion_word(outcome)
+        return outcomes
 
     def delete_positions(self, positions: Mapping[str, Iterable[TopicPartition]]) -> dict[str, KafkaUnavailable]:
         """Delete single positions by group; return the error of each group that the brokers refuse.
@@ -270,9 +286,10 @@ class ClusterGroups(ClusterConnection):
         return {} if topic is None else {p.id: (p.leader, tuple(p.replicas)) for p in topic.partitions.values()}
 
     def _described_groups(self, names: list[str], timeout: float) -> dict[str, GroupInfo]:
+        until = time.monotonic() + timeout
+
         def send(pending: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
             for batch in in_batches(list(pending), MOST_AT_ONCE):
-                until = time.monotonic() + timeout
                 sent = self._coordinators().describe_consumer_groups(batch, request_timeout=UNENDING_SECONDS)
                 yield from ((name, await_answer(future, until)) for name, future in sent.items())
 
@@ -281,7 +298,7 @@ class ClusterGroups(ClusterConnection):
 
     def _send_commit(self, request: CommitRequest, ends_at: float) -> Future[Any]:
         if time.monotonic() > ends_at:
-            return failed_future(KafkaError(KafkaError._TIMED_OUT, "not sent: out of time"))
+            return failed_future(_OUT_OF_TIME)
         wire = ConsumerGroupTopicPartitions(request.commit.group, request.wire())
         try:
             return self._coordinators().alter_consumer_group_offsets([wire], request_timeout=UNENDING_SECONDS)[
@@ -290,7 +307,9 @@ class ClusterGroups(ClusterConnection):
         except KafkaException as error:
             return failed_future(error.args[0])
 
-    def _send_deletion(self, group: str) -> Future[Any]:
+    def _send_deletion(self, group: str, ends_at: float) -> Future[Any]:
+        if time.monotonic() > ends_at:
+            return failed_future(_OUT_OF_TIME)
         return self._coordinators().delete_consumer_groups([group], request_timeout=UNENDING_SECONDS)[group]
 
 

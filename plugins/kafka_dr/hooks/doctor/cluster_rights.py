@@ -54,6 +54,7 @@ class ClusterRights:
         admin = self._cluster.admin
 
         def send(batch: list[str]) -> dict[str, Future[Any]]:
+            # An unanswered request stays with the client; the command ends long before librdkafka's limit.
             return admin.describe_consumer_groups(
                 batch, include_authorized_operations=True, request_timeout=UNENDING_SECONDS
             )

@@ -15,7 +15,6 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Row, create_engine, event
 from sqlalchemy.engine import make_url
@@ -250,7 +249,7 @@ def _connect_existing(
     Where the file was deleted, SQLite would create an empty journal, readable by all users, in the next process that
     still has the lost journal open.
     """
-    connection: sqlite3.Connection = sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True, **options)
+    connection: sqlite3.Connection = sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True, **options)
     return connection
 
 

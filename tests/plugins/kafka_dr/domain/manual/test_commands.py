@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka_dr.domain.kafka_model.acl import AclChange, AclEntry
+from kafka_dr.domain.kafka_model.search_end import SEARCH_END
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.domain.manual.acl_commands import acl_commands, entry_of
 from kafka_dr.domain.manual.commands import forward_commands
@@ -109,6 +110,19 @@ def test_what_allows_comes_first_and_goes_last() -> None:
     assert "--allow-principal" in added[0] and "--deny-principal" in added[1]
     assert "--deny-principal" in removed[0] and "--allow-principal" in removed[1]
     assert all("--force" in line for line in removed)
+
+
+def test_the_entry_that_ends_a_search_comes_first_and_goes_last() -> None:
+    """Also before entries that allow: each command is a start of kafka-acls, seconds apart."""
+    entries = [
+        AclEntry("group", name, "literal", principal, "*", "read", permission)
+        for name in ("$GROUP", "${GROUP}")
+        for principal, permission in (("User:app", "deny"), ("User:warehouse", "deny"), ("User:mm2", "allow"))
+    ]
+    for verb, at in (("add", 0), ("remove", -1)):
+        commands = acl_commands(SOURCE, verb, [*entries, SEARCH_END])
+        assert SEARCH_END.principal in commands[at] and sum(SEARCH_END.principal in one for one in commands) == 1
+        assert len(commands) == 4
 
 
 def test_words_of_kafkas_tool() -> None:

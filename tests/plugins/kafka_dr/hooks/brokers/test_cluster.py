@@ -468,7 +468,7 @@ def ended(value: Any) -> Future:
 def asked() -> KafkaCluster:
     """A cluster nobody is asked of, with a client for groups."""
     cluster = KafkaCluster("east", NOWHERE)
-    cluster._group_client = object()
+    cluster._group_client = SimpleNamespace(poll=lambda seconds: 0)
     return cluster
 
 
