@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kafka_dr.concurrently import run_in_background
 from kafka_dr.domain.drill.scope import DrillScope
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.client import (
@@ -113,7 +114,8 @@ class ClusterConnection:
     def _forget_coordinators(self) -> None:
         """Drop the client for group coordinators after a failure, and with it requests that have no answer."""
         self.complaint()
-        self._group_client = None
+        dropped, self._group_client = [self._group_client], None
+        drop_client(dropped)
 
     def _complain(self, error: KafkaError) -> None:
         self._complaints.add(error.name())
@@ -236,3 +238,12 @@ class ClusterConnection:
         with self._border(what):
             raise_error(outcome)
         return True
+
+
+def drop_client(last: list[AdminClient | None]) -> None:
+    """Disconnect a client on a thread of its own: with requests unanswered, librdkafka may need long for it.
+
+    Args:
+        last: the only reference to the client, so that Python frees the client when the list is cleared.
+    """
+    run_in_background(last.clear)

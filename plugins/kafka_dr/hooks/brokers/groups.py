@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from kafka_dr.domain.kafka_model.topic_partition import TopicPartition
 from kafka_dr.errors import KafkaUnavailable
 from kafka_dr.hooks.brokers.client import growing_pauses, in_batches, is_transient, outcome_of, raise_error
-from kafka_dr.hooks.brokers.connection import COORDINATOR_SECONDS, MOST_AT_ONCE, ClusterConnection
+from kafka_dr.hooks.brokers.connection import COORDINATOR_SECONDS, MOST_AT_ONCE, ClusterConnection, drop_client
 from kafka_dr.hooks.brokers.descriptions import GroupInfo, Member
 from kafka_dr.hooks.brokers.group_requests import (
     UNENDING_SECONDS,
@@ -128,7 +128,8 @@ class ClusterGroups(ClusterConnection):
         def forget() -> None:
             nonlocal client
             self.complaint()
-            client = self._reading_client = None
+            dropped, client, self._reading_client = [client], None, None
+            drop_client(dropped)
 
         def send(names: Iterable[str]) -> Iterator[tuple[str, Future[Any]]]:
             def ask(group: str) -> Future[Any]:
