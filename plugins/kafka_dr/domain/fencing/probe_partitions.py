@@ -32,6 +32,14 @@ def missing_assignment(brokers: Sequence[int], replicas: Mapping[int, Sequence[i
 def misled_partitions(
     brokers: Sequence[int], replicas: Mapping[int, Sequence[int]], leaders: Mapping[int, int | None]
 ) -> list[int]:
-    """Return the partitions to give back to their preferred leader, because this broker leads no partition now."""
-    led = led_by(brokers, leaders)
-    return [p for p, ids in sorted(replicas.items()) if ids and ids[0] in brokers and ids[0] not in led]
+    """Return the partitions to give back to their preferred leaders, so that each live broker leads a partition.
+
+    Given back are those of a live broker that leads none now, or none any more once others are given back.
+    """
+    given: dict[int, int] = {}
+    while True:
+        led = led_by(brokers, {**leaders, **given})
+        more = {p: ids[0] for p, ids in replicas.items() if ids and ids[0] in brokers and ids[0] not in led}
+        if not more:
+            return sorted(given)
+        given |= more

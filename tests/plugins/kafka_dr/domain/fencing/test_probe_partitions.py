@@ -39,3 +39,9 @@ def test_every_live_broker_leads_a_partition_in_the_end(
 def test_a_partition_without_a_leader_is_led_by_nobody() -> None:
     """And a leader that is not live counts for nothing."""
     assert led_by([1, 2], {0: None, 1: 3, 2: 2, 3: 2}) == {2: 2}
+
+
+def test_a_broker_that_loses_its_only_partition_gets_one_back() -> None:
+    """Broker 1 leads only partition 1, which broker 0 prefers: partition 2, which broker 1 prefers, returns as well."""
+    replicas, leaders = {0: [0, 2], 1: [0, 1], 2: [1, 2]}, {0: 2, 1: 1, 2: 2}
+    assert misled_partitions([0, 1], replicas, leaders) == [0, 1, 2]
