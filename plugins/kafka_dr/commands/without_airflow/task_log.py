@@ -11,18 +11,19 @@ from kafka_dr.hooks.redaction import one_line
 
 
 def read_failure(logs: Path, dag_id: str, run_id: str, task: TaskInstance) -> str:
-    """Return the last error in the log of a task's newest try, on one line; empty if no log has an error.
+    """Return the last error that a task's newest try raised, on one line; empty if no log has an error.
 
     Args:
         logs: folder of an Airflow whose logs have the standard names and lines of JSON.
     """
     names = f"dag_id={escape(dag_id)}/run_id={escape(run_id)}/task_id={escape(task.task_id)}"
-    errors = [""]
+    raised = ""
     for path in logs.glob(f"{names}/**/attempt={task.try_number}.log"):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             if '"error_detail"' in line:
-                errors += [str(error["exc_value"]) for error in _details(line)]
-    return one_line(errors[-1], 2000)
+                # Airflow writes the raised error first, and then what caused it.
+                raised = next((str(error["exc_value"]) for error in _details(line)), raised)
+    return one_line(raised, 2000)
 
 
 def _details(line: str) -> list[dict[str, object]]:

@@ -244,6 +244,8 @@ def drop_client(last: list[AdminClient | None]) -> None:
     """Disconnect a client on a thread of its own: with requests unanswered, librdkafka may need long for it.
 
     Args:
-        last: the only reference to the client, so that Python frees the client when the list is cleared.
+        last: the only reference to the client, so that Python frees the client when the list is cleared; or None,
+            where the client was dropped before.
     """
-    run_in_background(last.clear)
+    if last != [None]:
+        run_in_background(last.clear)

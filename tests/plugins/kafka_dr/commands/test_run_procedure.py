@@ -225,7 +225,8 @@ def test_a_reason_is_read_from_the_newest_trys_log(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     lines = [
         {"event": "started"},
-        {"error_detail": [{"exc_value": "first"}, {"exc_value": "The journal lost\nentries"}]},
+        {"error_detail": [{"exc_value": "an earlier error"}]},
+        {"error_detail": [{"exc_value": "The journal lost\nentries"}, {"exc_value": "its cause", "is_cause": True}]},
         {"error_detail": None},
     ]
     (folder / "attempt=1.log").write_text(json.dumps({"error_detail": [{"exc_value": "an earlier try"}]}))
